@@ -16,7 +16,7 @@
 // errors; a `full` filter of at least large_capacity items has more than size_ratio_max of the textbook's
 // bits; a filter of at most small_capacity items that has not grown is more than small_excess_bytes_max
 // larger than the reference's filter.
-#include <sepal/filter/filter.hpp>
+#include <sepal/bloom/filter/filter.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -33,7 +33,7 @@
 namespace {
 
 using namespace sepal;
-using namespace sepal::filter;
+using namespace sepal::bloom;
 
 constexpr double z_max = 3;
 constexpr double size_ratio_max = 1.05;

@@ -7,8 +7,8 @@
 // filter; adds in a second of the clock, and in a second of CPU time.
 #include <sepal/base/gate.hpp>
 #include <sepal/base/hash.hpp>
-#include <sepal/storage/journal_format.hpp>
-#include <sepal/storage/replay.hpp>
+#include <sepal/storage/format/journal_format.hpp>
+#include <sepal/storage/journal/replay.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "../src/storage/operation_encoder.hpp"
+#include "storage/format/operation_encoder.hpp"
 
 namespace {
 
@@ -50,7 +50,7 @@ class Nobody final : public keyspace::Housekeeper {
  public:
   void dispose(keyspace::FilterPtr) override {}
   void dispose_database(std::shared_ptr<const void>) override {}
-  void settle(keyspace::FilterPtr, filter::LayerView) override {}
+  void settle(keyspace::FilterPtr, bloom::LayerView) override {}
   void due_at(keyspace::Deadline) override {}
 };
 
@@ -116,8 +116,8 @@ std::string key_of(std::uint64_t index) {
 void write_journal(storage::Disk& disk, const std::filesystem::path& directory, const Row& row) {
   Writer writer(disk, directory);
   storage::OperationEncoder operations;
-  const filter::FilterOptions options{.error_rate = row.error_rate, .capacity = row.capacity, .seed = 1};
-  const auto filter = filter::Filter::create(options, {.bytes_max = std::uint64_t{1} << 40});
+  const bloom::FilterOptions options{.error_rate = row.error_rate, .capacity = row.capacity, .seed = 1};
+  const auto filter = bloom::Filter::create(options, {.bytes_max = std::uint64_t{1} << 40});
   if (!filter) give_up(filter.error());
   for (std::uint64_t key = 0; key < row.keys; ++key) {
     const std::string name = key_of(key);

@@ -7,7 +7,7 @@
 // own items, as many as one thread alone. The program prints the medians over the rounds. For the ratio it
 // prints the median and the range over the rounds, because a machine's speed drifts; 2 is the ideal. The CPU
 // time of an item shows whether threads slow each other down or only wait for a core.
-#include <sepal/filter/filter.hpp>
+#include <sepal/bloom/filter/filter.hpp>
 
 #include <algorithm>
 #include <barrier>
@@ -29,7 +29,7 @@
 
 namespace {
 
-using namespace sepal::filter;
+using namespace sepal::bloom;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t batch_items = 100;

@@ -22,7 +22,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
     string(APPEND rows "    {.path = \"${path}\", .content_type = \"${type_${extension}}\", .bytes = text(${name})},\n")
   endforeach()
   file(WRITE ${OUTPUT} "// Written by cmake/SepalPage.cmake.
-#include \"page_files.hpp\"
+#include \"app/pages/page_files.hpp\"
 
 namespace sepal::app {
 namespace {
@@ -55,4 +55,3 @@ add_custom_command(
   VERBATIM)
 target_sources(sepald PRIVATE ${page_source})
 set_source_files_properties(${page_source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-target_include_directories(sepald PRIVATE ${PROJECT_SOURCE_DIR}/src/app)

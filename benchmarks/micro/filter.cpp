@@ -1,5 +1,5 @@
 // Adds and look-ups in filters of one layer, in and out of cache, and in one that has grown.
-#include <sepal/filter/filter.hpp>
+#include <sepal/bloom/filter/filter.hpp>
 
 #include <benchmark/benchmark.h>
 
@@ -13,7 +13,7 @@
 
 namespace {
 
-using namespace sepal::filter;
+using namespace sepal::bloom;
 
 constexpr std::size_t batch_items_max = 100;
 constexpr std::uint64_t absent_from = std::uint64_t{1} << 40;  // only `add` adds items from here on

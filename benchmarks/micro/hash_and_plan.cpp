@@ -1,6 +1,6 @@
 // The first step of an item, its hash, and of a filter, its plan.
 #include <sepal/base/hash.hpp>
-#include <sepal/filter/layer_plan.hpp>
+#include <sepal/bloom/plan/layer_plan.hpp>
 
 #include <benchmark/benchmark.h>
 
@@ -25,10 +25,10 @@ BENCHMARK(fingerprint)->ArgName("bytes")->Arg(16)->Arg(64)->Arg(1024);
 void plan(benchmark::State& state) {
   double error_rate = 1;
   for (std::int64_t i = 0; i < state.range(1); ++i) error_rate /= 10;
-  const sepal::filter::LayerRequest request{.capacity = static_cast<std::uint64_t>(state.range(0)),
-                                            .error_rate = error_rate};
+  const sepal::bloom::LayerRequest request{.capacity = static_cast<std::uint64_t>(state.range(0)),
+                                           .error_rate = error_rate};
   for (auto _ : state) {
-    benchmark::DoNotOptimize(sepal::filter::plan_layer(request, std::numeric_limits<std::uint64_t>::max()));
+    benchmark::DoNotOptimize(sepal::bloom::plan_layer(request, std::numeric_limits<std::uint64_t>::max()));
   }
 }
 BENCHMARK(plan)

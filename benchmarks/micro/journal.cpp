@@ -1,6 +1,6 @@
 // The cost of an add's record for a worker: the frame's bytes, their hash, the lock, the copy into the mapped
 // segment. The journal's thread does the syncs, which are not measured.
-#include <sepal/storage/journal.hpp>
+#include <sepal/storage/journal/journal.hpp>
 
 #include <benchmark/benchmark.h>
 

@@ -1,4 +1,4 @@
-#include "host.hpp"
+#include "http/host.hpp"
 
 #include <boost/asio/ip/address.hpp>
 

@@ -42,7 +42,7 @@
 #include <utility>
 #include <vector>
 
-#include "host.hpp"
+#include "http/host.hpp"
 
 namespace sepal::http {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "key_table.hpp"
-#include "sharing.hpp"
+#include "keyspace/key_table.hpp"
+#include "keyspace/sharing.hpp"
 
 namespace sepal::keyspace {
 

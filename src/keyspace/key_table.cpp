@@ -1,4 +1,4 @@
-#include "key_table.hpp"
+#include "keyspace/key_table.hpp"
 
 #include <sepal/base/assert.hpp>
 

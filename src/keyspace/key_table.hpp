@@ -47,7 +47,7 @@
 #include <utility>
 #include <vector>
 
-#include "segment.hpp"
+#include "keyspace/segment.hpp"
 
 namespace sepal::keyspace {
 

@@ -1,6 +1,6 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/checked.hpp>
-#include <sepal/filter/bit_string.hpp>
+#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/keyspace/cut.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
@@ -9,8 +9,8 @@
 #include <limits>
 #include <utility>
 
-#include "key_table.hpp"
-#include "sharing.hpp"
+#include "keyspace/key_table.hpp"
+#include "keyspace/sharing.hpp"
 
 namespace sepal::keyspace {
 
@@ -57,7 +57,7 @@ KeyTable& Keyspace::table(std::uint32_t database) const {
   return *databases_[database];
 }
 
-filter::Filter* Keyspace::find(DatabaseKey key, WallTime now) const {
+bloom::Filter* Keyspace::find(DatabaseKey key, WallTime now) const {
   const FilterPtr* const found = std::as_const(table(key.database)).find(key.key, now);
   return found == nullptr ? nullptr : found->get();
 }
@@ -166,58 +166,58 @@ std::uint64_t Keyspace::least_bytes() const {
   return least;
 }
 
-filter::FilterLimits Keyspace::filter_limits(std::uint64_t bytes_held) const {
+bloom::FilterLimits Keyspace::filter_limits(std::uint64_t bytes_held) const {
   return {.bytes_max = bytes_free(bytes_held), .layers_max = options_.layers_max};
 }
 
-void Keyspace::plan_ahead(const filter::FilterOptions& options) const {
+void Keyspace::plan_ahead(const bloom::FilterOptions& options) const {
   // Only the memo matters. An error comes again, and is told, when the filter is created.
-  (void)filter::Filter::plan(options, filter_limits(), &plans_);
+  (void)bloom::Filter::plan(options, filter_limits(), &plans_);
 }
 
-void Keyspace::plan_growth_ahead(const filter::Filter& filter) const {
+void Keyspace::plan_growth_ahead(const bloom::Filter& filter) const {
   filter.plan_growth(plans_);
   if (const Mirrors::Link* const link = mirrors_.whole_from(filter)) link->target->plan_growth(plans_);
 }
 
 // A filter is too large for the rest of a limit, or for any machine. Clients are told which: a second plan,
 // without a limit, tells the two apart.
-Error Keyspace::refusal_of(const Error& error, const filter::FilterOptions& options) const {
+Error Keyspace::refusal_of(const Error& error, const bloom::FilterOptions& options) const {
   if (error.code != Errc::too_large) return error;
-  const filter::FilterLimits unbounded{.bytes_max = unbounded_bytes, .layers_max = options_.layers_max};
-  if (!filter::Filter::plan(options, unbounded, &plans_)) return error;
+  const bloom::FilterLimits unbounded{.bytes_max = unbounded_bytes, .layers_max = options_.layers_max};
+  if (!bloom::Filter::plan(options, unbounded, &plans_)) return error;
   return fail(Errc::memory_limit, error.detail);
 }
 
-Result<filter::Filter*> Keyspace::create(DatabaseKey key, const filter::FilterOptions& options) {
+Result<bloom::Filter*> Keyspace::create(DatabaseKey key, const bloom::FilterOptions& options) {
   KeyTable& keys = table(key.database);
   if (key.key.size() > key_bytes_max) return too_long();
   if (std::as_const(keys).find(key.key) != nullptr) return fail(Errc::key_exists);
   if (total_size() >= options_.keys_max) return fail(Errc::key_limit);
-  filter::FilterLimits limits = filter_limits();
+  bloom::FilterLimits limits = filter_limits();
   // The key takes memory, too.
   limits.bytes_max -= std::min(limits.bytes_max, KeyTable::entry_bytes(key.key));
   // Most filters have the options of the one before.
   const bool known = newest_plan_ && newest_plan_->options == options;
   if (!known || newest_plan_->byte_count > limits.bytes_max) {
-    const auto planned = filter::Filter::plan(options, limits, &plans_);
+    const auto planned = bloom::Filter::plan(options, limits, &plans_);
     if (!planned) return refusal_of(planned.error(), options);
     newest_plan_ = *planned;
   }
   // create() checks no limit. The plan, new or known, has just been compared with the limits.
-  auto created = filter::Filter::create(*newest_plan_);
+  auto created = bloom::Filter::create(*newest_plan_);
   if (!created) return created.error();
   return &insert(key, std::move(*created));
 }
 
-const filter::FilterPlan& Keyspace::newest_plan() const {
+const bloom::FilterPlan& Keyspace::newest_plan() const {
   SEPAL_ASSERT(newest_plan_.has_value(), "a filter has been created");
   return *newest_plan_;
 }
 
-filter::Filter& Keyspace::insert(DatabaseKey key, FilterPtr filter) {
+bloom::Filter& Keyspace::insert(DatabaseKey key, FilterPtr filter) {
   SEPAL_ASSERT(filter != nullptr, "a key that would name no filter");
-  filter::Filter& inserted = *filter;
+  bloom::Filter& inserted = *filter;
   about_to_change(key);
   table(key.database).insert(key.key, std::move(filter));
   settle_newest_layer(inserted);
@@ -231,13 +231,13 @@ filter::Filter& Keyspace::insert(DatabaseKey key, FilterPtr filter) {
 // write() can still fail without a trace.
 Result<FilterPtr> Keyspace::string_with_room(DatabaseKey key, std::uint64_t byte_count,
                                              std::uint64_t bytes_max) const {
-  const filter::FilterLimits limits{.bytes_max = bytes_max, .layers_max = 1};
-  if (const filter::Filter* const present = find(key))
-    return filter::BitString(*present).grown(byte_count, limits);
+  const bloom::FilterLimits limits{.bytes_max = bytes_max, .layers_max = 1};
+  if (const bloom::Filter* const present = find(key))
+    return bloom::BitString(*present).grown(byte_count, limits);
   if (key.key.size() > key_bytes_max) return too_long();
   if (total_size() >= options_.keys_max) return fail(Errc::key_limit);
   if (KeyTable::entry_bytes(key.key) > bytes_max) return fail(Errc::memory_limit);
-  return filter::BitString::with_room(byte_count, limits);
+  return bloom::BitString::with_room(byte_count, limits);
 }
 
 Result<void> Keyspace::write(DatabaseKey key, std::uint64_t offset, std::span<const std::byte> bytes,
@@ -245,12 +245,12 @@ Result<void> Keyspace::write(DatabaseKey key, std::uint64_t offset, std::span<co
   if (key.database >= database_count) return fail(Errc::out_of_range, "there is no such database");
   // The offset is the client's, and the sum may wrap.
   const auto end = checked_add(offset, bytes.size());
-  if (!end || *end > filter::string_bytes_max) return fail(Errc::too_large, "a string is longer than 512 MB");
+  if (!end || *end > bloom::string_bytes_max) return fail(Errc::too_large, "a string is longer than 512 MB");
   // Shared, not only pointed to: the key may get a larger string below, and this one is still needed then.
   FilterPtr string(find(key));
   SEPAL_ASSERT(string == nullptr || string->is_string(), "bytes are written into a filter");
   const bool is_new = string == nullptr;
-  const bool grows = is_new || *end > filter::BitString(*string).capacity();
+  const bool grows = is_new || *end > bloom::BitString(*string).capacity();
   // As accounted. A larger string shares the memory of the one that it replaces, so what is written now is in
   // both.
   const std::uint64_t bytes_before = is_new ? 0 : string->byte_count();
@@ -261,7 +261,7 @@ Result<void> Keyspace::write(DatabaseKey key, std::uint64_t offset, std::span<co
     if (!made) return made.error().code == Errc::too_large ? fail(Errc::memory_limit) : made.error();
     string = std::move(*made);
   }
-  filter::BitString target(*string);
+  bloom::BitString target(*string);
   // All that can fail is behind us then: what follows changes the keyspace.
   if (target.bytes_to_touch(offset, bytes.size()) > bytes_max) return fail(Errc::memory_limit);
   target.write(offset, bytes);
@@ -290,25 +290,25 @@ void Keyspace::replace_string(DatabaseKey key, FilterPtr larger, std::uint64_t b
   changed();
 }
 
-filter::FilterLimits Keyspace::machine_limits() const {
+bloom::FilterLimits Keyspace::machine_limits() const {
   // For a replay: it repeats what has fitted before, whatever the operator has set since. Only the machine
   // itself bounds it.
   return {.bytes_max = options_.machine_bytes != 0 ? options_.machine_bytes : unbounded_bytes,
           .layers_max = std::numeric_limits<std::uint32_t>::max()};
 }
 
-Result<void> Keyspace::recreate(DatabaseKey key, const filter::FilterOptions& options,
-                                const filter::LayerPlan& first_layer) {
+Result<void> Keyspace::recreate(DatabaseKey key, const bloom::FilterOptions& options,
+                                const bloom::LayerPlan& first_layer) {
   if (key.database >= database_count) return fail(Errc::out_of_range, "there is no such database");
   if (find(key) != nullptr) return fail(Errc::key_exists, "the key is there already");
-  auto filter = filter::Filter::recreate(options, first_layer, machine_limits());
+  auto filter = bloom::Filter::recreate(options, first_layer, machine_limits());
   if (!filter) return filter.error();
   insert(key, std::move(*filter));
   return {};
 }
 
-Result<void> Keyspace::append_layer(std::uint32_t database, filter::Filter& filter,
-                                    const filter::LayerPlan& plan) {
+Result<void> Keyspace::append_layer(std::uint32_t database, bloom::Filter& filter,
+                                    const bloom::LayerPlan& plan) {
   const std::uint64_t bytes_before = filter.byte_count();
   if (auto appended = filter.append_layer(plan, machine_limits()); !appended) return appended;
   SEPAL_ASSERT(filter.byte_count() > bytes_before, "a filter takes no memory for a further layer");
@@ -365,7 +365,7 @@ void Keyspace::place(DatabaseKey key, FilterPtr filter, Deadline deadline) {
   const bool replaces = present != nullptr;
   count_filter(key.database, replaces ? (*present)->byte_count() : 0, filter->byte_count());
   if (options_.worker_count > 0) filter->keep_usage(options_.worker_count);
-  for (const filter::LayerView& layer : filter->layers())
+  for (const bloom::LayerView& layer : filter->layers())
     // Layers that an upload has filled are still in small pages.
     if (layer.fresh()) housekeeper_.settle(filter, layer);
   if (replaces) {
@@ -405,8 +405,8 @@ bool Keyspace::expire(DatabaseKey key, WallTime now) {
   return remove(key);
 }
 
-filter::Filter::AddOutcome Keyspace::add_alone(std::uint32_t database, filter::Filter& filter,
-                                               const Fingerprint& item) {
+bloom::Filter::AddOutcome Keyspace::add_alone(std::uint32_t database, bloom::Filter& filter,
+                                              const Fingerprint& item) {
   // An add that needs no growth leaves the account of bytes as it is.
   bool added = false;
   if (filter.try_add(item, added)) return {.added = added};
@@ -425,7 +425,7 @@ filter::Filter::AddOutcome Keyspace::add_alone(std::uint32_t database, filter::F
 }
 
 // A string may get memory for a page here. A filter does not: its growth is a record of its own.
-bool Keyspace::add_recorded(std::uint32_t database, filter::Filter& filter,
+bool Keyspace::add_recorded(std::uint32_t database, bloom::Filter& filter,
                             std::span<const Fingerprint> fingerprints) {
   if (!filter.is_string()) return filter.add_recorded(fingerprints);
   const std::uint64_t bytes_before = filter.byte_count();
@@ -434,7 +434,7 @@ bool Keyspace::add_recorded(std::uint32_t database, filter::Filter& filter,
   return added;
 }
 
-void Keyspace::settle_newest_layer(filter::Filter& filter) {
+void Keyspace::settle_newest_layer(bloom::Filter& filter) {
   if (options_.worker_count > 0) filter.keep_usage(options_.worker_count);
   // Small layers have no pieces, and no huge page would help them.
   if (filter.has_pieces()) housekeeper_.settle(FilterPtr(&filter), filter.newest_layer());
@@ -465,7 +465,7 @@ Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std
   const Deadline deadline = keys.deadline(from);
   FilterPtr moved = keys.take(from);
   // Stays valid: the table keeps the filter.
-  const filter::Filter& filter = *moved;
+  const bloom::Filter& filter = *moved;
   if (FilterPtr* const present = keys.find(to)) {
     // First: the filter that goes may be the other end of the moved filter's own mirror (BF.MIRROR with
     // COMMIT). Then there is no mirror to rename below.
@@ -485,7 +485,7 @@ Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std
 
 Result<void> Keyspace::move(DatabaseKey from, std::uint32_t to_database) {
   const DatabaseKey to{.database = to_database, .key = from.key};
-  const filter::Filter* const moved = find(from);
+  const bloom::Filter* const moved = find(from);
   if (moved == nullptr) return fail(Errc::no_such_key);
   if (find(to) != nullptr) return fail(Errc::key_exists);
   about_to_change(from);
@@ -516,7 +516,7 @@ void Keyspace::swap(std::uint32_t database, std::uint32_t other) {
   changed();
 }
 
-void Keyspace::drop_mirror(const filter::Filter& end) {
+void Keyspace::drop_mirror(const bloom::Filter& end) {
   if (!mirrors_.empty()) mirrors_.drop(end);
 }
 

@@ -6,8 +6,8 @@ namespace sepal::keyspace {
 Result<void> Keyspace::begin_mirror(const Mirror& mirror) {
   if (mirror.database >= database_count || mirror.source == mirror.target || mirror.state == MirrorState::off)
     return fail(Errc::out_of_range);
-  filter::Filter* const source = find({.database = mirror.database, .key = mirror.source});
-  filter::Filter* const target = find({.database = mirror.database, .key = mirror.target});
+  bloom::Filter* const source = find({.database = mirror.database, .key = mirror.source});
+  bloom::Filter* const target = find({.database = mirror.database, .key = mirror.target});
   // Two codes for two texts: the client is told which of the keys is missing.
   if (source == nullptr) return fail(Errc::no_such_key);
   if (target == nullptr) return fail(Errc::not_found);
@@ -22,7 +22,7 @@ Result<void> Keyspace::begin_mirror(const Mirror& mirror) {
 }
 
 bool Keyspace::end_mirror(DatabaseKey source) {
-  const filter::Filter* const filter = find(source);
+  const bloom::Filter* const filter = find(source);
   if (filter == nullptr || mirrors_.from(*filter) == nullptr) return false;
   mirrors_.drop(*filter);
   changed();
@@ -30,7 +30,7 @@ bool Keyspace::end_mirror(DatabaseKey source) {
 }
 
 bool Keyspace::set_mirror_state(DatabaseKey source, MirrorState state) {
-  const filter::Filter* const filter = find(source);
+  const bloom::Filter* const filter = find(source);
   if (filter == nullptr || mirrors_.from(*filter) == nullptr) return false;
   mirrors_.set_state(*filter, state);
   changed();

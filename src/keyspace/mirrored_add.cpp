@@ -5,25 +5,25 @@
 #include <algorithm>
 #include <array>
 
-#include "recorded_add.hpp"
+#include "keyspace/recorded_add.hpp"
 
 namespace sepal::keyspace {
 
 // The target comes first, so at no moment does the record have an item of the source that the target lacks.
 // It keeps what the source then refuses.
-bool Mutator::try_add_mirrored(DatabaseKey key, filter::Filter& filter,
+bool Mutator::try_add_mirrored(DatabaseKey key, bloom::Filter& filter,
                                std::span<const std::string_view> items, std::span<bool> added) {
   if (!try_mirror(filter, items)) return false;
   return keyspace::try_add(log_, key, filter, items, added);
 }
 
-bool Mutator::try_mirror(const filter::Filter& source, std::span<const std::string_view> items) noexcept {
+bool Mutator::try_mirror(const bloom::Filter& source, std::span<const std::string_view> items) noexcept {
   changed_ = true;
   const Mirrors::Link* const link = keyspace_.mirrors().whole_from(source);
   if (link == nullptr) return true;
   // The answers of the target are for no client. They are read for target_knew_ only, so a part of the
   // items at a time is enough.
-  std::array<bool, filter::recorded_items_max> added;
+  std::array<bool, bloom::recorded_items_max> added;
   while (!items.empty()) {
     const auto some = items.first(std::min(items.size(), added.size()));
     const auto some_added = std::span(added).first(some.size());

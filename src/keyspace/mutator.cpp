@@ -1,6 +1,6 @@
 #include <sepal/base/assert.hpp>
-#include <sepal/filter/bit_string.hpp>
-#include <sepal/filter/image.hpp>
+#include <sepal/bloom/filter/image.hpp>
+#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/keyspace/mutator.hpp>
 
 #include <boost/container/static_vector.hpp>
@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "recorded_add.hpp"
+#include "keyspace/recorded_add.hpp"
 
 namespace sepal::keyspace {
 namespace {
@@ -24,13 +24,13 @@ class AddsAlone {
  public:
   static constexpr std::size_t told_together_max = 32;
 
-  AddsAlone(Keyspace& keyspace, MutationLog* log, DatabaseKey key, filter::Filter& filter)
+  AddsAlone(Keyspace& keyspace, MutationLog* log, DatabaseKey key, bloom::Filter& filter)
       : keyspace_(keyspace), log_(log), key_(key), filter_(filter), layers_(filter.layer_count()) {}
 
   // Before anything of these adds is told, everything given to `earlier` so far is told.
   void tell_after(AddsAlone& earlier) { earlier_ = &earlier; }
 
-  filter::Filter::AddOutcome add(std::string_view item) {
+  bloom::Filter::AddOutcome add(std::string_view item) {
     if (filter_.in_bitmap(item)) return {};
     const Fingerprint fingerprint = filter_.fingerprint(item);
     // An add that was refused may still have made the filter grow, so note() looks at the layers in any
@@ -68,17 +68,17 @@ class AddsAlone {
   Keyspace& keyspace_;
   MutationLog* log_;
   DatabaseKey key_;
-  filter::Filter& filter_;
+  bloom::Filter& filter_;
   AddsAlone* earlier_ = nullptr;
   std::uint32_t layers_;
   boost::container::static_vector<Fingerprint, told_together_max> fingerprints_;
 };
 
-MirrorState state_after(filter::Filter::Refusal refusal) {
+MirrorState state_after(bloom::Filter::Refusal refusal) {
   switch (refusal) {
-    case filter::Filter::Refusal::full:
+    case bloom::Filter::Refusal::full:
       return MirrorState::full;
-    case filter::Filter::Refusal::layer_limit:
+    case bloom::Filter::Refusal::layer_limit:
       return MirrorState::layer_limit;
     default:
       return MirrorState::no_memory;
@@ -87,7 +87,7 @@ MirrorState state_after(filter::Filter::Refusal refusal) {
 
 }  // namespace
 
-bool Mutator::try_add(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
+bool Mutator::try_add(DatabaseKey key, bloom::Filter& filter, std::span<const std::string_view> items,
                       std::span<bool> added) noexcept {
   changed_ = true;
   // This test is all that mirrors cost an add while there are none.
@@ -95,23 +95,23 @@ bool Mutator::try_add(DatabaseKey key, filter::Filter& filter, std::span<const s
   return keyspace::try_add(log_, key, filter, items, added);
 }
 
-std::optional<bool> Mutator::try_set_bit(DatabaseKey key, const filter::Filter& string,
+std::optional<bool> Mutator::try_set_bit(DatabaseKey key, const bloom::Filter& string,
                                          std::uint64_t position) noexcept {
   changed_ = true;
   // A watch does not see bits that are set here.
   if (keyspace_.watches().client_count() != 0) return std::nullopt;
-  if (log_ == nullptr) return filter::BitString(string).try_set(position, nullptr);
+  if (log_ == nullptr) return bloom::BitString(string).try_set(position, nullptr);
   KeyRecorder recorder(*log_, key);
-  return filter::BitString(string).try_set(position, &recorder);
+  return bloom::BitString(string).try_set(position, &recorder);
 }
 
-bool Mutator::try_set_bits(DatabaseKey key, const filter::Filter& string,
+bool Mutator::try_set_bits(DatabaseKey key, const bloom::Filter& string,
                            std::span<const std::uint64_t> positions, std::span<bool> were_set) noexcept {
   changed_ = true;
   if (keyspace_.watches().client_count() != 0) return false;
-  if (log_ == nullptr) return filter::BitString(string).try_set(positions, were_set, nullptr);
+  if (log_ == nullptr) return bloom::BitString(string).try_set(positions, were_set, nullptr);
   KeyRecorder recorder(*log_, key);
-  return filter::BitString(string).try_set(positions, were_set, &recorder);
+  return bloom::BitString(string).try_set(positions, were_set, &recorder);
 }
 
 Result<void> Mutator::write(DatabaseKey key, std::uint64_t offset,
@@ -135,7 +135,7 @@ void Mutator::tell_written(DatabaseKey key, std::uint64_t offset, std::span<cons
 // A small string is told as what is adopted; a larger one as what is written.
 Result<void> Mutator::put_string(DatabaseKey key, FilterPtr string, Deadline deadline) noexcept {
   SEPAL_ASSERT(string != nullptr && string->is_string(), "a filter is put where a string is expected");
-  if (log_ == nullptr || filter::whole_image_bytes(*string) <= recorded_image_bytes_max)
+  if (log_ == nullptr || bloom::whole_image_bytes(*string) <= recorded_image_bytes_max)
     return adopt(key, std::move(string), deadline);
   const bool replaces = keyspace_.find(key) != nullptr;
   // The string is read below, when the keyspace owns it.
@@ -144,7 +144,7 @@ Result<void> Mutator::put_string(DatabaseKey key, FilterPtr string, Deadline dea
   // Bytes that are written do not clear what is there. A replay must begin with no string, and without the
   // deadline of the old one.
   if (replaces) told(true, Removed{.key = key});
-  const filter::BitString bytes(*kept);
+  const bloom::BitString bytes(*kept);
   for (std::uint64_t offset = 0; offset < bytes.length(); offset += written_bytes_max) {
     const std::string piece = bytes.text(offset, written_bytes_max);
     tell_written(key, offset, std::as_bytes(std::span(piece)));
@@ -153,7 +153,7 @@ Result<void> Mutator::put_string(DatabaseKey key, FilterPtr string, Deadline dea
   return {};
 }
 
-Result<filter::Filter*> Mutator::create(DatabaseKey key, const filter::FilterOptions& options) noexcept {
+Result<bloom::Filter*> Mutator::create(DatabaseKey key, const bloom::FilterOptions& options) noexcept {
   auto created = keyspace_.create(key, options);
   if (!created) return created;
   return told(std::move(created), Created{.key = key,
@@ -175,7 +175,7 @@ Result<void> Mutator::adopt(DatabaseKey key, FilterPtr filter, Deadline deadline
   if (log_ != nullptr && file.number == 0) {
     // Before put(), which takes the filter away. The record only views these bytes, so they live until
     // told() has returned.
-    image = filter::whole_image(*filter);
+    image = bloom::whole_image(*filter);
     SEPAL_ASSERT(image.size() <= recorded_image_bytes_max, "a filter that is too large for a record");
   }
   return told(keyspace_.put(key, std::move(filter), deadline),
@@ -205,7 +205,7 @@ void Mutator::flush_all() noexcept {
 Result<void> Mutator::begin_mirror(std::uint32_t database, std::string_view source,
                                    std::string_view target) noexcept {
   const DatabaseKey key{.database = database, .key = source};
-  const filter::Filter* const filter = keyspace_.find(key);
+  const bloom::Filter* const filter = keyspace_.find(key);
   const std::uint64_t items_before = filter == nullptr ? 0 : filter->item_count();
   return told(keyspace_.begin_mirror({.database = database,
                                       .source = std::string(source),
@@ -223,11 +223,11 @@ bool Mutator::end_mirror(DatabaseKey source) noexcept {
 // order (tell_after). The target also gets what the filter refuses: it is to replace the filter, and the
 // client's program may have the item already (decisions/0014). If the target refuses an item, the mirror
 // breaks, and the rest of the items goes to the filter alone.
-std::size_t Mutator::add_alone(DatabaseKey key, filter::Filter& filter,
+std::size_t Mutator::add_alone(DatabaseKey key, bloom::Filter& filter,
                                std::span<const std::string_view> items,
-                               std::vector<filter::Filter::AddOutcome>& outcomes) noexcept {
+                               std::vector<bloom::Filter::AddOutcome>& outcomes) noexcept {
   changed_ = true;
-  using filter::Filter;
+  using bloom::Filter;
   outcomes.clear();
   const Mirrors::Link* const link = keyspace_.mirrors().whole_from(filter);
   AddsAlone adds(keyspace_, log_, key, filter);
@@ -259,7 +259,7 @@ void Mutator::break_mirror(DatabaseKey source, MirrorState state) {
   // The mirror stays, broken, until a client ends it: so no client takes its target for complete
   // (decisions/0014).
   keyspace_.set_mirror_state(source, state);
-  const filter::Filter* const filter = keyspace_.find(source);
+  const bloom::Filter* const filter = keyspace_.find(source);
   const Mirrors::Link* const link = filter == nullptr ? nullptr : keyspace_.mirrors().from(*filter);
   SEPAL_ASSERT(link != nullptr && state != MirrorState::whole, "a mirror breaks that is not there");
   const Mirror& broken = link->mirror;
@@ -272,7 +272,7 @@ void Mutator::break_mirror(DatabaseKey source, MirrorState state) {
 std::uint64_t record_bytes_of_adds(std::size_t key_bytes, std::size_t item_count) {
   // A filter tells its new items in pieces. It ends a piece when the next window might not fit, so each
   // piece but the last is more than half full.
-  const std::uint64_t calls = 1 + item_count / (filter::recorded_items_max / 2);
+  const std::uint64_t calls = 1 + item_count / (bloom::recorded_items_max / 2);
   return calls * (record_bytes_max + key_bytes) + item_count * sizeof(Fingerprint);
 }
 
@@ -293,7 +293,7 @@ std::uint64_t record_bytes_of_adds_alone(std::size_t key_bytes, std::size_t item
 std::uint64_t record_bytes_of_string(std::size_t key_bytes, std::uint64_t byte_count) {
   // A short string is recorded with the header of its image, and rounded up. It is told in one call, so the
   // room of two others is left for that.
-  static_assert(filter::image_bytes(1) + sizeof(std::uint64_t) <= 2 * record_bytes_max);
+  static_assert(bloom::image_bytes(1) + sizeof(std::uint64_t) <= 2 * record_bytes_max);
   // What is expired, what is removed, and the deadline.
   constexpr std::uint64_t once = 3;
   const std::uint64_t calls = once + 1 + byte_count / written_bytes_max;

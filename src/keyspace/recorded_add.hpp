@@ -1,7 +1,7 @@
 // An add under the shared gate, told to a log.
 #pragma once
 
-#include <sepal/filter/filter.hpp>
+#include <sepal/bloom/filter/filter.hpp>
 #include <sepal/keyspace/mirrors.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 
@@ -11,7 +11,7 @@
 namespace sepal::keyspace {
 
 // A filter's recorder for the log, which needs the key too.
-class KeyRecorder final : public filter::AddRecorder {
+class KeyRecorder final : public bloom::AddRecorder {
  public:
   KeyRecorder(MutationLog& log, DatabaseKey key) : log_(log), key_(key) {}
   void begin() override { log_.begin_add(); }
@@ -23,7 +23,7 @@ class KeyRecorder final : public filter::AddRecorder {
 };
 
 // As Filter::try_add. The log may be null.
-[[nodiscard]] inline bool try_add(MutationLog* log, DatabaseKey key, filter::Filter& filter,
+[[nodiscard]] inline bool try_add(MutationLog* log, DatabaseKey key, bloom::Filter& filter,
                                   std::span<const std::string_view> items, std::span<bool> added) {
   // The filter calls begin() before it sets the first bit, and end() behind each piece of new items
   // (MutationLog).

@@ -1,4 +1,4 @@
-#include "segment.hpp"
+#include "keyspace/segment.hpp"
 
 #include <sepal/base/assert.hpp>
 

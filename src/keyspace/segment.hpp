@@ -31,7 +31,7 @@
 #include <string_view>
 #include <utility>
 
-#include "stored_key.hpp"
+#include "keyspace/stored_key.hpp"
 
 namespace sepal::keyspace {
 

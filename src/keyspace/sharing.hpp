@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "segment.hpp"
+#include "keyspace/segment.hpp"
 
 namespace sepal::keyspace {
 

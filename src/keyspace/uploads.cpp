@@ -1,6 +1,6 @@
 #include <sepal/base/assert.hpp>
-#include <sepal/filter/dump.hpp>
-#include <sepal/filter/redisbloom.hpp>
+#include <sepal/bloom/filter/dump.hpp>
+#include <sepal/bloom/foreign/redisbloom.hpp>
 #include <sepal/keyspace/uploads.hpp>
 
 #include <algorithm>
@@ -8,35 +8,35 @@
 #include <iterator>
 #include <vector>
 
-#include "covered_ranges.hpp"
+#include "keyspace/covered_ranges.hpp"
 
 namespace sepal::keyspace {
 // Not local to this file, because the class below has a member of this type and is known outside.
 struct UploadHeader {
-  filter::ImageHeader image;
+  bloom::ImageHeader image;
   std::optional<std::uint64_t> identity;  // for a dump of Sepal's
 };
 
 namespace {
 
-using filter::DumpPiece;
-using filter::ImageHeader;
+using bloom::DumpPiece;
+using bloom::ImageHeader;
 
 // So many uploads whose filter was taken are kept, because their pieces may come again.
 constexpr std::size_t taken_count_max = 1024;
 
 bool same(const ImageHeader& a, const ImageHeader& b) {
-  return filter::encode(a) == filter::encode(b);
+  return bloom::encode(a) == bloom::encode(b);
 }
 
 Result<UploadHeader> read_header(std::span<const std::byte> bytes, std::uint32_t layers_max) {
-  const auto piece = filter::decode_dump_piece(bytes, layers_max);
+  const auto piece = bloom::decode_dump_piece(bytes, layers_max);
   if (piece) {
     if (!piece->image) return fail(Errc::damaged, "a piece of a dump comes before its header");
     return UploadHeader{.image = *piece->image, .identity = piece->identity};
   }
   if (piece.error().code == Errc::layer_limit) return piece.error();
-  const auto image = filter::decode_redisbloom_header(bytes, layers_max);
+  const auto image = bloom::decode_redisbloom_header(bytes, layers_max);
   if (!image) return image.error();
   return UploadHeader{.image = *image, .identity = std::nullopt};
 }
@@ -66,7 +66,7 @@ class Uploads::Upload {
 
   Outcome load(const UploadPiece& piece, std::uint32_t layers_max, WallTime now) {
     // Decoded before the lock, so that clients of one upload verify their checksums side by side.
-    const auto own = filter::decode_dump_piece(piece.bytes, layers_max);
+    const auto own = bloom::decode_dump_piece(piece.bytes, layers_max);
     const MutexLock lock(mutex_);
     keep(now);
     const Outcome outcome = header_.identity && own ? load_own(*own) : load_foreign(piece);
@@ -87,7 +87,7 @@ class Uploads::Upload {
     return std::exchange(filter_, nullptr);
   }
   // The address is unique while the filter lives.
-  void adopted(const filter::Filter& filter) {
+  void adopted(const bloom::Filter& filter) {
     const MutexLock lock(mutex_);
     if (taken_ == &filter) adopted_ = true;
   }
@@ -172,10 +172,10 @@ class Uploads::Upload {
   const std::uint64_t total_bytes_;
   const std::uint64_t held_bytes_;
   const std::chrono::seconds timeout_;
-  std::atomic<Deadline> until_{no_deadline};                        // Relaxed: nothing is ordered by it.
-  mutable Mutex mutex_ SEPAL_ACQUIRED_AFTER(&Uploads::mutex_);      // Lock order: last.
-  FilterPtr filter_ SEPAL_GUARDED_BY(mutex_);                       // null once it is taken
-  const filter::Filter* taken_ SEPAL_GUARDED_BY(mutex_) = nullptr;  // only compared: it may be gone
+  std::atomic<Deadline> until_{no_deadline};                       // Relaxed: nothing is ordered by it.
+  mutable Mutex mutex_ SEPAL_ACQUIRED_AFTER(&Uploads::mutex_);     // Lock order: last.
+  FilterPtr filter_ SEPAL_GUARDED_BY(mutex_);                      // null once it is taken
+  const bloom::Filter* taken_ SEPAL_GUARDED_BY(mutex_) = nullptr;  // only compared: it may be gone
   bool adopted_ SEPAL_GUARDED_BY(mutex_) = false;
   CoveredRanges covered_ SEPAL_GUARDED_BY(mutex_);
 };
@@ -210,8 +210,8 @@ Result<void> Uploads::begin(DatabaseKey key, std::span<const std::byte> header, 
     return fail(Errc::in_use, "as many uploads as there may be are under way");
   // All that can fail comes first, so after an error the key's earlier upload goes on. For a moment both
   // take memory.
-  auto filter = filter::Filter::restore(read->image.options, read->image.layers, keyspace_.filter_limits(),
-                                        filter::FilledBy::requests);
+  auto filter = bloom::Filter::restore(read->image.options, read->image.layers, keyspace_.filter_limits(),
+                                       bloom::FilledBy::requests);
   if (!filter) return filter.error();
   const std::uint64_t held_bytes = (*filter)->byte_count();
   if (const auto held = keyspace_.hold(held_bytes); !held) return held.error();
@@ -248,7 +248,7 @@ FilterPtr Uploads::take(DatabaseKey key, WallTime now) {
   return filter;
 }
 
-void Uploads::adopted(DatabaseKey key, const filter::Filter& filter) {
+void Uploads::adopted(DatabaseKey key, const bloom::Filter& filter) {
   const MutexLock lock(mutex_);
   ++completed_count_;
   const auto found = uploads_.find(Place(key.database, key.key));

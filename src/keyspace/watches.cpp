@@ -37,7 +37,7 @@ std::size_t Watch::byte_count() const {
 bool Watch::changed(const Keyspace& keyspace, WallTime now) const {
   if (touched_) return true;
   return std::ranges::any_of(keys_, [&](const Key& watched) {
-    const filter::Filter* const filter =
+    const bloom::Filter* const filter =
         keyspace.find({.database = watched.database, .key = watched.key}, now);
     // The time is that of EXEC: a key that has reached its deadline meanwhile is not found, and counts as
     // changed.
@@ -53,7 +53,7 @@ void Watches::add(Watch& watch, DatabaseKey key, const Keyspace& keyspace, WallT
     return each.watch == &watch && watch.keys_[each.index].database == key.database;
   });
   if (known) return;
-  const filter::Filter* const filter = keyspace.find(key, now);
+  const bloom::Filter* const filter = keyspace.find(key, now);
   // Room for the watcher comes first: without memory, neither list has anything of the key.
   if (watching.size() == watching.capacity()) watching.reserve(2 * watching.size() + 1);
   watch.keys_.push_back({.database = key.database,

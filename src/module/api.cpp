@@ -1,4 +1,4 @@
-#include "api.hpp"
+#include "module/api.hpp"
 
 namespace sepal::module {
 namespace {

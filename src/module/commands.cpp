@@ -4,17 +4,17 @@
 // A command that changes a filter opens the key, changes the filter, tells the effects in the order in which
 // a replica must repeat them (effects.hpp), and closes the key. Last it tells clients that watch the key, if
 // there was an effect.
-#include "commands.hpp"
+#include "module/commands.hpp"
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/random.hpp>
-#include <sepal/bloom/commands.hpp>
-#include <sepal/bloom/facts.hpp>
-#include <sepal/bloom/options.hpp>
-#include <sepal/bloom/stats.hpp>
-#include <sepal/bloom/texts.hpp>
-#include <sepal/filter/filter.hpp>
-#include <sepal/filter/plan_memo.hpp>
+#include <sepal/bloom/commands/commands.hpp>
+#include <sepal/bloom/commands/facts.hpp>
+#include <sepal/bloom/commands/options.hpp>
+#include <sepal/bloom/commands/stats.hpp>
+#include <sepal/bloom/commands/texts.hpp>
+#include <sepal/bloom/filter/filter.hpp>
+#include <sepal/bloom/plan/plan_memo.hpp>
 
 #include <algorithm>
 #include <array>
@@ -26,24 +26,24 @@
 #include <variant>
 #include <vector>
 
-#include "description.hpp"
-#include "effects.hpp"
-#include "filter_type.hpp"
-#include "request.hpp"
-#include "room.hpp"
-#include "transfer.hpp"
+#include "module/description.hpp"
+#include "module/effects.hpp"
+#include "module/filter_type.hpp"
+#include "module/request.hpp"
+#include "module/room.hpp"
+#include "module/transfer.hpp"
 
 namespace sepal::module {
 namespace {
 
 namespace text = bloom::text;
-using filter::Filter;
-using filter::FilterPtr;
+using bloom::Filter;
+using bloom::FilterPtr;
 
 const Settings* chosen = nullptr;  // set when the module is loaded
 
 // Filters of equal options are common, and their plan takes longer than their creation.
-filter::PlanMemo plans;
+bloom::PlanMemo plans;
 
 // A system call for each filter would be a sixth of its creation, so many seeds are drawn at once.
 std::uint64_t new_seed() {
@@ -61,7 +61,7 @@ std::uint64_t new_seed() {
 
 struct Addition {
   std::size_t first_item = 2;  // the index of its word
-  filter::FilterOptions options;
+  bloom::FilterOptions options;
   bool create = true;
   bool single = false;  // the reply is one answer, and no array
 };
@@ -80,7 +80,7 @@ Filter* refuse_creation(Request& request, Errc code) {
 }
 
 // Null: the reply says why.
-Filter* create(Request& request, Key& key, filter::FilterOptions options, Effects& effects) {
+Filter* create(Request& request, Key& key, bloom::FilterOptions options, Effects& effects) {
   options.seed = new_seed();
   // The plan comes first: it names the bytes before anything is allocated, and only large filters need the
   // server's answer about its memory.
@@ -112,7 +112,7 @@ std::vector<Filter::AddOutcome> add_and_grow(Request& request, Filter& filter, c
     told = end;
   };
   // Asked once for each layer: the server's answer is slow, and the limits change only when the filter grows.
-  std::optional<filter::FilterLimits> limits;
+  std::optional<bloom::FilterLimits> limits;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::uint32_t layers = filter.layer_count();
     if (!limits) limits = limits_of(request.context, filter, growth_bytes_max(filter));
@@ -294,9 +294,9 @@ void bf_debug(Request& request) {
   const Key key(request.context, request.key(), open_to_read);
   const Filter* const filter = filter_or_refuse(request, key);
   if (filter == nullptr) return;
-  const std::vector<filter::LayerView> layers = filter->layers();
+  const std::vector<bloom::LayerView> layers = filter->layers();
   std::vector<std::string> lines{"size:" + std::to_string(filter->item_count())};
-  for (const filter::LayerView& layer : layers) lines.push_back(bloom::debug_line(layer));
+  for (const bloom::LayerView& layer : layers) lines.push_back(bloom::debug_line(layer));
   request.reply.array(lines.size());
   for (const std::string& line : lines) request.reply.bulk(line);
 }

@@ -1,8 +1,8 @@
 // The BF commands of the module.
 #pragma once
 
-#include "api.hpp"
-#include "settings.hpp"
+#include "module/api.hpp"
+#include "module/settings.hpp"
 
 namespace sepal::module {
 

@@ -1,4 +1,4 @@
-#include "description.hpp"
+#include "module/description.hpp"
 
 #include <sepal/base/syntax.hpp>
 #include <sepal/base/word_list.hpp>

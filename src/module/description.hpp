@@ -1,9 +1,9 @@
 // What the server tells clients about a command of the module: COMMAND DOCS, its keys, the rights of users.
 #pragma once
 
-#include <sepal/bloom/commands.hpp>
+#include <sepal/bloom/commands/commands.hpp>
 
-#include "api.hpp"
+#include "module/api.hpp"
 
 namespace sepal::module {
 

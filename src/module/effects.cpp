@@ -1,7 +1,7 @@
-#include "effects.hpp"
+#include "module/effects.hpp"
 
 #include <sepal/base/arguments.hpp>
-#include <sepal/filter/image.hpp>
+#include <sepal/bloom/filter/image.hpp>
 
 #include <algorithm>
 #include <array>
@@ -9,11 +9,11 @@
 
 namespace sepal::module {
 
-void Effects::shape(const filter::Filter& filter) noexcept {
-  filter::ImageHeader header = filter::header_of(filter);
+void Effects::shape(const bloom::Filter& filter) noexcept {
+  bloom::ImageHeader header = bloom::header_of(filter);
   // A shape is told without items: the adds are told by themselves, and a replica counts them as it adds.
-  for (filter::Filter::LayerState& layer : header.layers) layer.item_count = 0;
-  const std::vector<std::byte> bytes = filter::encode(header);
+  for (bloom::Filter::LayerState& layer : header.layers) layer.item_count = 0;
+  const std::vector<std::byte> bytes = bloom::encode(header);
   api.Replicate(request_.context, "BF.SHAPE", "sb", request_.key(),
                 reinterpret_cast<const char*>(bytes.data()), bytes.size());
   any_ = true;

@@ -5,13 +5,13 @@
 // of known items tells them nothing.
 #pragma once
 
-#include <sepal/filter/filter.hpp>
+#include <sepal/bloom/filter/filter.hpp>
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "request.hpp"
+#include "module/request.hpp"
 
 namespace sepal::module {
 
@@ -28,7 +28,7 @@ class Effects {
   }
 
   // The filter was created, or has a new layer.
-  void shape(const filter::Filter& filter) noexcept;
+  void shape(const bloom::Filter& filter) noexcept;
   // These words of the request are items that were added: those whose `added` is true. `first` is the index
   // of the first word.
   void items(std::size_t first, std::span<const bool> added) noexcept;

@@ -1,11 +1,11 @@
 // filter/rdb.hpp describes what filters are in an RDB file and in a dump, of both encoding versions.
-#include "filter_type.hpp"
+#include "module/filter_type.hpp"
 
-#include <sepal/filter/dump.hpp>
-#include <sepal/filter/frozen.hpp>
-#include <sepal/filter/image.hpp>
-#include <sepal/filter/rdb.hpp>
-#include <sepal/filter/redisbloom.hpp>
+#include <sepal/bloom/filter/dump.hpp>
+#include <sepal/bloom/filter/frozen.hpp>
+#include <sepal/bloom/filter/image.hpp>
+#include <sepal/bloom/foreign/rdb.hpp>
+#include <sepal/bloom/foreign/redisbloom.hpp>
 
 #include <algorithm>
 #include <exception>
@@ -15,16 +15,16 @@
 #include <string>
 #include <vector>
 
-#include "room.hpp"
+#include "module/room.hpp"
 
 namespace sepal::module {
 namespace {
 
-using filter::Filter;
-using filter::FilterPtr;
+using bloom::Filter;
+using bloom::FilterPtr;
 
 constexpr const char* type_name = "MBbloom--";
-constexpr std::uint64_t piece_bytes = filter::rdb_piece_bytes;
+constexpr std::uint64_t piece_bytes = bloom::rdb_piece_bytes;
 // The server frees a value in its background thread if the effort is above 64.
 constexpr std::uint64_t bytes_of_one_effort = std::uint64_t{64} << 10;
 
@@ -76,7 +76,7 @@ Result<FilterPtr> load_own(RedisModuleIO* io) {
   const Loaded head(io);
   if (!head.is_there() || api.IsIOError(io) != 0) return cut_short();
   // The header is checked before it sizes an allocation: RESTORE takes bytes from any client.
-  const auto header = filter::decode_value_header(head.bytes(), no_limits.layers_max);
+  const auto header = bloom::decode_value_header(head.bytes(), no_limits.layers_max);
   if (!header) return header.error();
   auto made = Filter::restore(header->options, header->layers,
                               limits_of_new(api.GetContextFromIO(io), header->bitmap_bytes()));
@@ -100,17 +100,17 @@ Result<FilterPtr> load_own(RedisModuleIO* io) {
 
 // The bits of a layer are one string in RedisBloom's files, so there is a second copy of them for a while.
 Result<FilterPtr> load_redisbloom(RedisModuleIO* io) {
-  filter::RedisBloomFilter found;
+  bloom::RedisBloomFilter found;
   found.item_count = api.LoadUnsigned(io);
   const std::uint64_t layer_count = api.LoadUnsigned(io);
   found.options = api.LoadUnsigned(io);
   found.expansion = api.LoadUnsigned(io);
   if (api.IsIOError(io) != 0) return cut_short();
-  if (layer_count > no_limits.layers_max) return filter::too_many_layers(no_limits.layers_max);
+  if (layer_count > no_limits.layers_max) return bloom::too_many_layers(no_limits.layers_max);
   std::vector<std::unique_ptr<Loaded>> bits;
   // The strings are kept until all layers are known: the filter is made in one step, with all of its layers.
   for (std::uint64_t i = 0; i < layer_count; ++i) {
-    filter::RedisBloomLayer& layer = found.layers.emplace_back();
+    bloom::RedisBloomLayer& layer = found.layers.emplace_back();
     layer.capacity = api.LoadUnsigned(io);
     layer.error_rate = api.LoadDouble(io);
     layer.probe_count = api.LoadUnsigned(io);
@@ -124,7 +124,7 @@ Result<FilterPtr> load_redisbloom(RedisModuleIO* io) {
     layer.item_count = api.LoadUnsigned(io);
   }
   if (api.IsIOError(io) != 0) return cut_short();
-  const auto header = filter::image_of(found);
+  const auto header = bloom::image_of(found);
   if (!header) return header.error();
   auto made = Filter::restore(header->options, header->layers,
                               limits_of_new(api.GetContextFromIO(io), header->bitmap_bytes()));
@@ -138,8 +138,8 @@ Result<FilterPtr> load_redisbloom(RedisModuleIO* io) {
 }
 
 Result<FilterPtr> load_encoded(RedisModuleIO* io, int encoding_version) {
-  if (encoding_version == filter::sepal_encoding) return load_own(io);
-  if (encoding_version == filter::redisbloom_encoding) return load_redisbloom(io);
+  if (encoding_version == bloom::sepal_encoding) return load_own(io);
+  if (encoding_version == bloom::redisbloom_encoding) return load_redisbloom(io);
   return fail(Errc::unsupported_version, "a filter is of encoding version " +
                                              std::to_string(encoding_version) +
                                              "; this module reads RedisBloom's version 4 and its own, 512");
@@ -162,8 +162,8 @@ void* load(RedisModuleIO* io, int encoding_version) {
 // Calls take(bytes) for the image header, and then for the bitmaps, piece after piece.
 template <class Take>
 void give_image(const Filter& filter, const Take& take) {
-  const filter::ImageHeader header = filter::header_of(filter);
-  const std::vector<filter::LayerView> layers = filter.layers();
+  const bloom::ImageHeader header = bloom::header_of(filter);
+  const std::vector<bloom::LayerView> layers = filter.layers();
   take(std::span<const std::byte>(encode(header)));
   // One buffer of a piece serves all pieces, so a save takes no second copy of the filter.
   std::vector<std::byte> piece(static_cast<std::size_t>(std::min(piece_bytes, header.bitmap_bytes())));
@@ -177,7 +177,7 @@ void give_image(const Filter& filter, const Take& take) {
 
 void save_all(RedisModuleIO* io, const Filter& saved) {
   give_image(saved, [&](std::span<const std::byte> bytes) {
-    api.SaveStringBuffer(io, chars(bytes).data(), filter::all_zero(bytes) ? 0 : bytes.size());
+    api.SaveStringBuffer(io, chars(bytes).data(), bloom::all_zero(bytes) ? 0 : bytes.size());
   });
 }
 
@@ -200,9 +200,9 @@ void rewrite_all(RedisModuleIO* io, RedisModuleString* key, const Filter& saved)
     api.EmitAOF(io, "BF.LOADCHUNK", "slb", key, static_cast<long long>(iterator), chars(bytes).data(),
                 bytes.size());
   };
-  emit(1, filter::dump_header(saved, no_process));
+  emit(1, bloom::dump_header(saved, no_process));
   for (std::uint64_t offset = 0;;) {
-    const auto data = filter::dump_data(saved, offset, no_process);
+    const auto data = bloom::dump_data(saved, offset, no_process);
     if (!data) return;
     emit(1 + data->end, data->piece);
     offset = data->end;
@@ -235,7 +235,7 @@ std::size_t free_effort(RedisModuleString* /*key*/, const void* value) {
 void* copy(RedisModuleString* /*from*/, RedisModuleString* /*to*/, const void* value) {
   try {
     // This FilterPtr adds a reference of its own, so the server keeps the one of `value`.
-    const filter::Frozen frozen(FilterPtr(const_cast<Filter*>(static_cast<const Filter*>(value))));
+    const bloom::Frozen frozen(FilterPtr(const_cast<Filter*>(static_cast<const Filter*>(value))));
     auto made = frozen.copy(no_limits, {});
     if (made) return (*made).detach();
   } catch (const std::exception&) {
@@ -268,7 +268,7 @@ bool create_filter_type(RedisModuleCtx* context) {
   methods.free = free_value;
   methods.free_effort = free_effort;
   methods.copy = copy;
-  type = api.CreateDataType(context, type_name, filter::sepal_encoding, &methods);
+  type = api.CreateDataType(context, type_name, bloom::sepal_encoding, &methods);
   return type != nullptr;
 }
 

@@ -3,9 +3,9 @@
 // The type's name is RedisBloom's, so its RDB files, AOF files and dumps are read as they are.
 #pragma once
 
-#include <sepal/filter/filter.hpp>
+#include <sepal/bloom/filter/filter.hpp>
 
-#include "api.hpp"
+#include "module/api.hpp"
 
 namespace sepal::module {
 
@@ -16,6 +16,6 @@ namespace sepal::module {
 [[nodiscard]] RedisModuleType* filter_type();
 
 // For filters that come from files and from other servers: these have been admitted there.
-inline constexpr filter::FilterLimits no_limits{.bytes_max = std::uint64_t{1} << 48, .layers_max = 64};
+inline constexpr bloom::FilterLimits no_limits{.bytes_max = std::uint64_t{1} << 48, .layers_max = 64};
 
 }  // namespace sepal::module

@@ -3,11 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "api.hpp"
-#include "commands.hpp"
-#include "filter_type.hpp"
-#include "room.hpp"
-#include "settings.hpp"
+#include "module/api.hpp"
+#include "module/commands.hpp"
+#include "module/filter_type.hpp"
+#include "module/room.hpp"
+#include "module/settings.hpp"
 
 namespace sepal::module {
 namespace {

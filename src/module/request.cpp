@@ -1,13 +1,13 @@
-#include "request.hpp"
+#include "module/request.hpp"
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
-#include <sepal/bloom/texts.hpp>
+#include <sepal/bloom/commands/texts.hpp>
 
 #include <string>
 #include <utility>
 
-#include "filter_type.hpp"
+#include "module/filter_type.hpp"
 
 namespace sepal::module {
 
@@ -26,7 +26,7 @@ Key::Key(RedisModuleCtx* context, RedisModuleString* name, int mode)
   if (key_ == nullptr || api.KeyType(key_) == key_is_empty) return;
   // A value of another module has the same KeyType() as a filter, so the type itself is compared.
   if (api.ModuleTypeGetType(key_) == filter_type()) {
-    filter_ = static_cast<filter::Filter*>(api.ModuleTypeGetValue(key_));
+    filter_ = static_cast<bloom::Filter*>(api.ModuleTypeGetValue(key_));
   } else {
     is_other_ = true;
   }
@@ -36,7 +36,7 @@ Key::~Key() {
   if (key_ != nullptr) api.CloseKey(key_);
 }
 
-filter::Filter* Key::put(filter::FilterPtr filter) {
+bloom::Filter* Key::put(bloom::FilterPtr filter) {
   SEPAL_ASSERT(key_ != nullptr, "a filter is put under a key that is open to be written");
   // The server owns this reference from here on, and gives it back to free_value() (filter_type.cpp).
   filter_ = filter.detach();
@@ -107,7 +107,7 @@ void Reply::map(std::size_t pairs) noexcept {
   }
 }
 
-const filter::Filter* filter_or_refuse(Request& request, const Key& key) {
+const bloom::Filter* filter_or_refuse(Request& request, const Key& key) {
   if (key.filter() == nullptr)
     request.reply.error(key.is_other() ? bloom::text::wrong_type : bloom::text::filter_not_found);
   return key.filter();

@@ -1,7 +1,7 @@
 // One request to a command of the module: its words, its key and its reply.
 #pragma once
 
-#include <sepal/filter/filter.hpp>
+#include <sepal/bloom/filter/filter.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "api.hpp"
+#include "module/api.hpp"
 
 namespace sepal::module {
 
@@ -29,14 +29,14 @@ class Key {
   // The key holds a value of another type.
   [[nodiscard]] bool is_other() const { return is_other_; }
   // Null where the key is free, or holds a value of another type.
-  [[nodiscard]] filter::Filter* filter() const { return filter_; }
+  [[nodiscard]] bloom::Filter* filter() const { return filter_; }
   // The key is open to be written. What it held is gone.
-  filter::Filter* put(filter::FilterPtr filter);
+  bloom::Filter* put(bloom::FilterPtr filter);
   void expire_at(std::int64_t milliseconds);  // since 1970
 
  private:
   RedisModuleKey* key_;
-  filter::Filter* filter_ = nullptr;
+  bloom::Filter* filter_ = nullptr;
   bool is_other_ = false;
 };
 
@@ -75,6 +75,6 @@ struct Request {
 };
 
 // The filter that the key must have. Null: the reply says why.
-[[nodiscard]] const filter::Filter* filter_or_refuse(Request& request, const Key& key);
+[[nodiscard]] const bloom::Filter* filter_or_refuse(Request& request, const Key& key);
 
 }  // namespace sepal::module

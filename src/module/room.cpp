@@ -1,14 +1,14 @@
-#include "room.hpp"
+#include "module/room.hpp"
 
 #include <sepal/base/checked.hpp>
-#include <sepal/filter/memory.hpp>
+#include <sepal/bloom/memory/memory.hpp>
 
 #include <algorithm>
 #include <cstring>
 #include <string_view>
 #include <unistd.h>
 
-#include "filter_type.hpp"
+#include "module/filter_type.hpp"
 
 namespace sepal::module {
 namespace {
@@ -66,19 +66,19 @@ void release(void* allocated) {
 
 }  // namespace
 
-filter::FilterLimits limits_of_new(RedisModuleCtx* context, std::uint64_t bytes) {
+bloom::FilterLimits limits_of_new(RedisModuleCtx* context, std::uint64_t bytes) {
   if (bytes < asked_bytes_min) return no_limits;
   return {.bytes_max = room(context), .layers_max = no_limits.layers_max};
 }
 
-filter::FilterLimits limits_of(RedisModuleCtx* context, const filter::Filter& filter, std::uint64_t bytes) {
+bloom::FilterLimits limits_of(RedisModuleCtx* context, const bloom::Filter& filter, std::uint64_t bytes) {
   if (bytes < asked_bytes_min) return no_limits;
   // room() may answer all that no_limits has, so the sum is bounded here.
   const std::uint64_t more = std::min(room(context), no_limits.bytes_max - filter.byte_count());
   return {.bytes_max = filter.byte_count() + more, .layers_max = no_limits.layers_max};
 }
 
-std::uint64_t growth_bytes_max(const filter::Filter& filter) {
+std::uint64_t growth_bytes_max(const bloom::Filter& filter) {
   const std::uint32_t expansion = filter.options().expansion;
   if (expansion == 0) return 0;
   const std::uint64_t newest = filter.layers().back().plan().byte_count();
@@ -86,7 +86,7 @@ std::uint64_t growth_bytes_max(const filter::Filter& filter) {
 }
 
 void use_memory_of_server() {
-  filter::use_allocator({.allocate = allocate, .release = release});
+  bloom::use_allocator({.allocate = allocate, .release = release});
 }
 
 }  // namespace sepal::module

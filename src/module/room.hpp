@@ -2,20 +2,20 @@
 // allocated.
 #pragma once
 
-#include <sepal/filter/filter.hpp>
+#include <sepal/bloom/filter/filter.hpp>
 
-#include "api.hpp"
+#include "module/api.hpp"
 
 namespace sepal::module {
 
 // The limits for a new filter, and for a filter that grows, where that takes about so many bytes. They ask
 // the server only where these are many: its answer takes as long as to create ten small filters.
-[[nodiscard]] filter::FilterLimits limits_of_new(RedisModuleCtx* context, std::uint64_t bytes);
-[[nodiscard]] filter::FilterLimits limits_of(RedisModuleCtx* context, const filter::Filter& filter,
-                                             std::uint64_t bytes);
+[[nodiscard]] bloom::FilterLimits limits_of_new(RedisModuleCtx* context, std::uint64_t bytes);
+[[nodiscard]] bloom::FilterLimits limits_of(RedisModuleCtx* context, const bloom::Filter& filter,
+                                            std::uint64_t bytes);
 
 // No fewer bytes than the next layer of the filter takes; 0 if it does not grow.
-[[nodiscard]] std::uint64_t growth_bytes_max(const filter::Filter& filter);
+[[nodiscard]] std::uint64_t growth_bytes_max(const bloom::Filter& filter);
 
 // So that filters are in the server's memory. When the module is loaded.
 void use_memory_of_server();

@@ -1,7 +1,7 @@
-#include "settings.hpp"
+#include "module/settings.hpp"
 
 #include <sepal/base/arguments.hpp>
-#include <sepal/bloom/options.hpp>
+#include <sepal/bloom/commands/options.hpp>
 
 #include <exception>
 

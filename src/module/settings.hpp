@@ -2,17 +2,17 @@
 // CONFIG.
 #pragma once
 
-#include <sepal/filter/filter.hpp>
+#include <sepal/bloom/filter/filter.hpp>
 
 #include <optional>
 #include <string>
 
-#include "request.hpp"
+#include "module/request.hpp"
 
 namespace sepal::module {
 
 struct Settings {
-  filter::FilterOptions options{};
+  bloom::FilterOptions options{};
   // Nothing: each filter gets a random seed. It is replicated, so all servers have it.
   std::optional<std::uint64_t> seed;
 };

@@ -1,15 +1,15 @@
 // BF.LOADCHUNK puts the filter under its key with the header, and the bits come after it, as in the
 // reference: until the last piece is there, the filter denies items that it has. (sepald keeps such a filter
 // apart until it is whole.)
-#include "transfer.hpp"
+#include "module/transfer.hpp"
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/hash.hpp>
 #include <sepal/base/random.hpp>
-#include <sepal/bloom/texts.hpp>
-#include <sepal/filter/dump.hpp>
-#include <sepal/filter/image.hpp>
-#include <sepal/filter/redisbloom.hpp>
+#include <sepal/bloom/commands/texts.hpp>
+#include <sepal/bloom/filter/dump.hpp>
+#include <sepal/bloom/filter/image.hpp>
+#include <sepal/bloom/foreign/redisbloom.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -17,16 +17,16 @@
 #include <span>
 #include <vector>
 
-#include "effects.hpp"
-#include "filter_type.hpp"
-#include "room.hpp"
+#include "module/effects.hpp"
+#include "module/filter_type.hpp"
+#include "module/room.hpp"
 
 namespace sepal::module {
 namespace {
 
 namespace text = bloom::text;
-using filter::Filter;
-using filter::ImageHeader;
+using bloom::Filter;
+using bloom::ImageHeader;
 
 // A number that tells pieces dumped by this process from pieces of another process.
 std::uint64_t process() {
@@ -43,16 +43,16 @@ void reply_piece(Reply& reply, std::uint64_t next, std::span<const std::byte> pi
 // Nothing if the bytes are no header of a filter.
 std::optional<ImageHeader> header_in(std::span<const std::byte> bytes) {
   // A header of Sepal's dump is a piece without data. Pieces with data come with other iterators than 1.
-  if (auto piece = filter::decode_dump_piece(bytes, no_limits.layers_max))
+  if (auto piece = bloom::decode_dump_piece(bytes, no_limits.layers_max))
     return piece->data.empty() ? std::move(piece->image) : std::nullopt;
-  auto header = filter::decode_redisbloom_header(bytes, no_limits.layers_max);
+  auto header = bloom::decode_redisbloom_header(bytes, no_limits.layers_max);
   return header ? std::optional(std::move(*header)) : std::nullopt;
 }
 
 // The text of the refusal; empty if there is none.
 std::string_view put(RedisModuleCtx* context, Key& key, const ImageHeader& header) {
   // A string has no hash: it is an image of sepald, and no Bloom filter.
-  if (header.options.hash == filter::ItemHash::none) return text::load_bad_data;
+  if (header.options.hash == bloom::ItemHash::none) return text::load_bad_data;
   auto made = Filter::restore(header.options, header.layers, limits_of_new(context, header.bitmap_bytes()));
   if (!made)
     return made.error().code == Errc::out_of_range ? text::load_bad_data : text::no_memory_for_filter;
@@ -63,23 +63,23 @@ std::string_view put(RedisModuleCtx* context, Key& key, const ImageHeader& heade
 // Sets these bits in addition to those that are set. `offset` is in the bitmaps. Clients may have added to
 // the filter since its header came: to store the bytes of the piece would lose such adds (decisions/0035).
 std::string_view fill(Filter& filter, std::uint64_t offset, std::span<const std::byte> data) {
-  if (data.size() > filter::header_of(filter).bitmap_bytes() - offset) return text::load_too_big;
+  if (data.size() > bloom::header_of(filter).bitmap_bytes() - offset) return text::load_too_big;
   // Bits are copied by whole words; RedisBloom's pieces may begin and end within one.
   constexpr std::uint64_t word_bytes = sizeof(std::uint64_t);
   const std::uint64_t begin = offset - offset % word_bytes;
   const std::uint64_t end = (offset + data.size() + word_bytes - 1) / word_bytes * word_bytes;
   std::vector<std::byte> bits(static_cast<std::size_t>(end - begin));
-  filter::copy_bits(filter.layers(), begin, bits);
+  bloom::copy_bits(filter.layers(), begin, bits);
   const auto changed = std::span(bits).subspan(static_cast<std::size_t>(offset - begin), data.size());
   std::ranges::transform(changed, data, changed.begin(), std::bit_or());
-  filter::fill_bits(filter, begin, bits);
+  bloom::fill_bits(filter, begin, bits);
   return {};
 }
 
 // No bit of the filter is set: no client has added to it, and no piece of it has come. For small filters.
 bool is_blank(const Filter& filter) {
-  const auto image = filter::whole_image(filter);
-  return filter::all_zero(std::span(image).subspan(filter::image_bytes(filter.layer_count())));
+  const auto image = bloom::whole_image(filter);
+  return bloom::all_zero(std::span(image).subspan(bloom::image_bytes(filter.layer_count())));
 }
 
 bool same(const ImageHeader& one, const ImageHeader& other) {
@@ -87,19 +87,19 @@ bool same(const ImageHeader& one, const ImageHeader& other) {
 }
 
 // A piece of a dump of Sepal.
-std::string_view load_piece(RedisModuleCtx* context, Key& key, const filter::DumpPiece& piece) {
+std::string_view load_piece(RedisModuleCtx* context, Key& key, const bloom::DumpPiece& piece) {
   if (key.filter() == nullptr) return text::filter_not_found;
   // The source may grow during its dump, so a piece may name more bytes than the header did. A piece
   // that names fewer is of another filter.
-  if (piece.total_bytes < filter::header_of(*key.filter()).bitmap_bytes()) return text::load_bad_data;
+  if (piece.total_bytes < bloom::header_of(*key.filter()).bitmap_bytes()) return text::load_bad_data;
   // A piece that is a whole filter has an instant of its own, which may differ from the header's.
   // Clients may already have added to the filter under this key. So only a blank one is replaced.
   const bool is_whole = piece.image && piece.data.size() == piece.total_bytes;
-  if (is_whole && !same(*piece.image, filter::header_of(*key.filter())) && is_blank(*key.filter()))
+  if (is_whole && !same(*piece.image, bloom::header_of(*key.filter())) && is_blank(*key.filter()))
     if (const std::string_view refusal = put(context, key, *piece.image); !refusal.empty()) return refusal;
   Filter& filter = *key.filter();
   // Read again, because put() may have replaced the filter.
-  const std::uint64_t bitmap_bytes = filter::header_of(filter).bitmap_bytes();
+  const std::uint64_t bitmap_bytes = bloom::header_of(filter).bitmap_bytes();
   // The filter has grown during the dump: this piece is of a layer that the header does not name.
   if (piece.offset >= bitmap_bytes) return {};
   // This piece may reach into a layer that the header does not name: that part is left out.
@@ -115,9 +115,9 @@ std::string_view load_bits(const Key& key, std::int64_t iterator, std::span<cons
   if (iterator < 1 || bits.size() > static_cast<std::uint64_t>(iterator) - 1) return text::load_bad_data;
   const std::uint64_t offset = static_cast<std::uint64_t>(iterator) - 1 - bits.size();
   // fill() relies on this: it subtracts the offset from the bytes of all bitmaps.
-  if (offset >= filter::header_of(*filter).bitmap_bytes()) return text::load_no_such_offset;
+  if (offset >= bloom::header_of(*filter).bitmap_bytes()) return text::load_no_such_offset;
   // Bits say nothing of the hash. In a filter of Sepal's hash they would be at wrong places.
-  if (filter->options().hash != filter::ItemHash::redisbloom) return text::load_bad_data;
+  if (filter->options().hash != bloom::ItemHash::redisbloom) return text::load_bad_data;
   return fill(*filter, offset, bits);
 }
 
@@ -127,7 +127,7 @@ std::string_view load(RedisModuleCtx* context, Key& key, std::int64_t iterator,
     const auto header = header_in(bytes);
     return header ? put(context, key, *header) : text::load_bad_data;
   }
-  if (const auto piece = filter::decode_dump_piece(bytes, no_limits.layers_max))
+  if (const auto piece = bloom::decode_dump_piece(bytes, no_limits.layers_max))
     return load_piece(context, key, *piece);
   return load_bits(key, iterator, bytes);
 }
@@ -165,11 +165,11 @@ void bf_scan_dump(Request& request) {
   const Filter* const filter = filter_or_refuse(request, key);
   if (filter == nullptr) return;
   if (!iterator) return request.reply.error(text::dump_position);
-  if (*iterator == 0) return reply_piece(request.reply, 1, filter::dump_header(*filter, process()));
+  if (*iterator == 0) return reply_piece(request.reply, 1, bloom::dump_header(*filter, process()));
   // An iterator is 1 more than an offset, because 0 begins and ends a dump. A client may send any number: one
   // that leads nowhere ends the dump.
-  std::optional<filter::DumpedData> data;
-  if (*iterator > 0) data = filter::dump_data(*filter, static_cast<std::uint64_t>(*iterator) - 1, process());
+  std::optional<bloom::DumpedData> data;
+  if (*iterator > 0) data = bloom::dump_data(*filter, static_cast<std::uint64_t>(*iterator) - 1, process());
   if (data) return reply_piece(request.reply, 1 + data->end, data->piece);
   reply_piece(request.reply, 0, {});
 }
@@ -190,7 +190,7 @@ void bf_load_chunk(Request& request) {
 
 void bf_shape(Request& request) {
   const auto header =
-      filter::decode_image_header(std::as_bytes(std::span(request.words[2])), no_limits.layers_max);
+      bloom::decode_image_header(std::as_bytes(std::span(request.words[2])), no_limits.layers_max);
   if (!header) return request.reply.error(text::load_bad_data);
   Effects effects(request);
   std::string_view refusal;

@@ -2,7 +2,7 @@
 // and the AOF have.
 #pragma once
 
-#include "request.hpp"
+#include "module/request.hpp"
 
 namespace sepal::module {
 

@@ -6,7 +6,7 @@
 //     backslash as itself. '...' understands \' alone.
 //   - A quote may open inside a word, but a closing quote ends the word: a blank or the end must follow.
 //   - A NUL is a byte like any other. (The reference takes it for the end of its string and waits for ever.)
-#include "inline_request.hpp"
+#include "resp/inline_request.hpp"
 
 #include <cstddef>
 

@@ -31,7 +31,7 @@
 #include <string_view>
 #include <vector>
 
-#include "inline_request.hpp"
+#include "resp/inline_request.hpp"
 
 namespace sepal::resp {
 namespace {

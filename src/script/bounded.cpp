@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "state.hpp"
+#include "script/state.hpp"
 
 namespace sepal::script {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "state.hpp"
+#include "script/state.hpp"
 
 namespace sepal::script {
 namespace {

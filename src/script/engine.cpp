@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "state.hpp"
+#include "script/state.hpp"
 
 namespace sepal::script {
 // How a script runs. Lua tells errors by exceptions. An error outside of a protected call would end the

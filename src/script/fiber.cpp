@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-#include "stack_switch.hpp"
+#include "script/stack_switch.hpp"
 
 namespace sepal::script {
 

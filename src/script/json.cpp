@@ -17,7 +17,7 @@
 #include <new>
 #include <utility>
 
-#include "state.hpp"
+#include "script/state.hpp"
 
 extern "C" int luaopen_cjson(lua_State* lua);
 

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <utility>
 
-#include "state.hpp"
+#include "script/state.hpp"
 
 namespace sepal::script {
 namespace {

@@ -3,7 +3,7 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/digest.hpp>
 
-#include "state.hpp"
+#include "script/state.hpp"
 
 namespace sepal::script {
 namespace {

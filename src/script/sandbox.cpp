@@ -7,7 +7,7 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "state.hpp"
+#include "script/state.hpp"
 
 // What a script must not do, and what prevents it:
 //

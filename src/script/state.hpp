@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "block_pool.hpp"
+#include "script/block_pool.hpp"
 
 namespace sepal::script {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "state.hpp"
+#include "script/state.hpp"
 
 namespace sepal::script {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "socket_stream.hpp"
+#include "server/socket_stream.hpp"
 
 namespace sepal::server {
 

@@ -1,4 +1,4 @@
-#include "acceptor.hpp"
+#include "server/acceptor.hpp"
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/displace.hpp>
@@ -17,7 +17,7 @@
 #include <system_error>
 #include <utility>
 
-#include "refusal.hpp"
+#include "server/refusal.hpp"
 
 namespace sepal::server {
 namespace {

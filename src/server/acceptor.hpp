@@ -28,10 +28,10 @@
 #include <thread>
 #include <vector>
 
-#include "client_counts.hpp"
-#include "listener.hpp"
-#include "refusal.hpp"
-#include "worker.hpp"
+#include "server/client_counts.hpp"
+#include "server/listener.hpp"
+#include "server/refusal.hpp"
+#include "server/worker.hpp"
 
 namespace sepal::server {
 

@@ -1,4 +1,4 @@
-#include "handshakes.hpp"
+#include "server/handshakes.hpp"
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/displace.hpp>

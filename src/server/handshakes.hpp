@@ -9,7 +9,7 @@
 
 #include <sepal/base/clock.hpp>
 #include <sepal/base/result.hpp>
-#include <sepal/command/services.hpp>
+#include <sepal/command/run/services.hpp>
 #include <sepal/tls/connection.hpp>
 #include <sepal/tls/context.hpp>
 
@@ -26,10 +26,10 @@
 #include <span>
 #include <string>
 
-#include "accepted.hpp"
-#include "client_counts.hpp"
-#include "readiness.hpp"
-#include "refusal.hpp"
+#include "server/accepted.hpp"
+#include "server/client_counts.hpp"
+#include "server/readiness.hpp"
+#include "server/refusal.hpp"
 
 namespace sepal::server {
 

@@ -1,4 +1,4 @@
-#include "listener.hpp"
+#include "server/listener.hpp"
 
 #include <sepal/base/assert.hpp>
 

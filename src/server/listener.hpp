@@ -11,7 +11,7 @@
 #include <sys/types.h>
 #include <vector>
 
-#include "socket_stream.hpp"
+#include "server/socket_stream.hpp"
 
 namespace sepal::server {
 

@@ -1,4 +1,4 @@
-#include "readiness.hpp"
+#include "server/readiness.hpp"
 
 #include <sepal/base/assert.hpp>
 

@@ -1,4 +1,4 @@
-#include "refusal.hpp"
+#include "server/refusal.hpp"
 
 #include <sepal/base/assert.hpp>
 #include <sepal/log/event.hpp>

@@ -6,10 +6,10 @@
 #include <memory>
 #include <utility>
 
-#include "acceptor.hpp"
-#include "client_counts.hpp"
-#include "listener.hpp"
-#include "worker.hpp"
+#include "server/acceptor.hpp"
+#include "server/client_counts.hpp"
+#include "server/listener.hpp"
+#include "server/worker.hpp"
 
 namespace sepal::server {
 

@@ -1,4 +1,4 @@
-#include "socket_stream.hpp"
+#include "server/socket_stream.hpp"
 
 #include <sepal/base/assert.hpp>
 

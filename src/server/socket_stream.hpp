@@ -11,7 +11,7 @@
 #include <span>
 #include <string_view>
 
-#include "readiness.hpp"
+#include "server/readiness.hpp"
 
 namespace sepal::server {
 

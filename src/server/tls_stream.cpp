@@ -1,4 +1,4 @@
-#include "tls_stream.hpp"
+#include "server/tls_stream.hpp"
 
 #include <sepal/base/assert.hpp>
 

@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "socket_stream.hpp"
+#include "server/socket_stream.hpp"
 
 namespace sepal::server {
 

@@ -1,12 +1,12 @@
-#include "worker.hpp"
+#include "server/worker.hpp"
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
 #include <sepal/base/memory_reserve.hpp>
 #include <sepal/base/random.hpp>
 #include <sepal/base/thread.hpp>
-#include <sepal/command/certificate_login.hpp>
-#include <sepal/command/client_memory.hpp>
+#include <sepal/command/run/client_memory.hpp>
+#include <sepal/command/users/certificate_login.hpp>
 #include <sepal/log/event.hpp>
 #include <sepal/server/server.hpp>
 
@@ -20,7 +20,7 @@
 #include <sys/socket.h>
 #include <utility>
 
-#include "refusal.hpp"
+#include "server/refusal.hpp"
 
 namespace sepal::server {
 namespace {

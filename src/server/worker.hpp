@@ -7,8 +7,8 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/gate.hpp>
 #include <sepal/base/result.hpp>
-#include <sepal/command/dispatcher.hpp>
-#include <sepal/command/services.hpp>
+#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/services.hpp>
 #include <sepal/session/scheduler.hpp>
 #include <sepal/session/session.hpp>
 
@@ -28,13 +28,13 @@
 #include <variant>
 #include <vector>
 
-#include "accepted.hpp"
-#include "client_counts.hpp"
-#include "handshakes.hpp"
-#include "readiness.hpp"
-#include "refusal.hpp"
-#include "socket_stream.hpp"
-#include "tls_stream.hpp"
+#include "server/accepted.hpp"
+#include "server/client_counts.hpp"
+#include "server/handshakes.hpp"
+#include "server/readiness.hpp"
+#include "server/refusal.hpp"
+#include "server/socket_stream.hpp"
+#include "server/tls_stream.hpp"
 
 namespace sepal::server {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "outbox.hpp"
+#include "session/outbox.hpp"
 
 namespace sepal::session {
 

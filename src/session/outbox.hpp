@@ -4,7 +4,7 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
-#include <sepal/command/client_memory.hpp>
+#include <sepal/command/run/client_memory.hpp>
 
 #include <algorithm>
 #include <cstddef>

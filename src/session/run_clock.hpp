@@ -10,7 +10,7 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/clock.hpp>
-#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/run/dispatcher.hpp>
 #include <sepal/resp/request_parser.hpp>
 #include <sepal/session/input_buffer.hpp>
 

@@ -11,9 +11,9 @@
 #include <span>
 #include <utility>
 
-#include "client.hpp"
-#include "spare_buffers.hpp"
-#include "strangers.hpp"
+#include "session/client.hpp"
+#include "session/spare_buffers.hpp"
+#include "session/strangers.hpp"
 
 namespace sepal::session {
 namespace {

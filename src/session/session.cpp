@@ -1,14 +1,14 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
 #include <sepal/base/memory_reserve.hpp>
-#include <sepal/command/error_texts.hpp>
+#include <sepal/command/table/error_texts.hpp>
 #include <sepal/session/session.hpp>
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-#include "run_clock.hpp"
+#include "session/run_clock.hpp"
 
 namespace sepal::session {
 namespace {

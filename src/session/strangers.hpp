@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "client.hpp"
+#include "session/client.hpp"
 
 namespace sepal::session {
 

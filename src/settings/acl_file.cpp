@@ -1,5 +1,5 @@
 #include <sepal/base/descriptor.hpp>
-#include <sepal/command/users.hpp>
+#include <sepal/command/users/users.hpp>
 #include <sepal/settings/acl_file.hpp>
 
 #include <array>
@@ -9,7 +9,7 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "replace_config.hpp"
+#include "settings/replace_config.hpp"
 
 namespace sepal::settings {
 namespace {

@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "config_file.hpp"
-#include "suggestion.hpp"
-#include "value_text.hpp"
+#include "settings/config_file.hpp"
+#include "settings/suggestion.hpp"
+#include "settings/value_text.hpp"
 
 namespace sepal::settings {
 namespace {

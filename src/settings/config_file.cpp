@@ -4,7 +4,7 @@
 // quotes, or a line of redis.conf. The reader stops there, and its own words speak of digits and dates. So
 // the wrong line is judged once more, alone: not_toml_text() names the setting, and shows the line to write.
 // These errors hide the value of a secret.
-#include "config_file.hpp"
+#include "settings/config_file.hpp"
 
 #include <sepal/base/assert.hpp>
 
@@ -21,8 +21,8 @@
 #include <tuple>
 #include <utility>
 
-#include "suggestion.hpp"
-#include "value_text.hpp"
+#include "settings/suggestion.hpp"
+#include "settings/value_text.hpp"
 
 namespace sepal::settings {
 namespace {

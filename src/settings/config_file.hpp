@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "setting.hpp"
+#include "settings/setting.hpp"
 
 namespace sepal::settings {
 

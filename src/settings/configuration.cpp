@@ -10,9 +10,9 @@
 #include <optional>
 #include <utility>
 
-#include "quantity.hpp"
-#include "setting.hpp"
-#include "value_text.hpp"
+#include "settings/quantity.hpp"
+#include "settings/setting.hpp"
+#include "settings/value_text.hpp"
 
 namespace sepal::settings {
 namespace {

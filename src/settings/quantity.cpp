@@ -1,4 +1,4 @@
-#include "quantity.hpp"
+#include "settings/quantity.hpp"
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/checked.hpp>

@@ -1,4 +1,4 @@
-#include "replace_config.hpp"
+#include "settings/replace_config.hpp"
 
 #include <sepal/base/descriptor.hpp>
 

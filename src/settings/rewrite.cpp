@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "config_file.hpp"
-#include "replace_config.hpp"
-#include "value_text.hpp"
+#include "settings/config_file.hpp"
+#include "settings/replace_config.hpp"
+#include "settings/value_text.hpp"
 
 namespace sepal::settings {
 namespace {

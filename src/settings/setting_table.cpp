@@ -6,10 +6,10 @@
 // may change the field. So a setting stands in one place. The assertions below the table check each row
 // before the program runs.
 #include <sepal/base/assert.hpp>
-#include <sepal/filter/filter.hpp>
+#include <sepal/bloom/filter/filter.hpp>
 #include <sepal/resp/request_parser.hpp>
 #include <sepal/settings/container.hpp>
-#include <sepal/storage/journal.hpp>
+#include <sepal/storage/journal/journal.hpp>
 #include <sepal/tls/context.hpp>
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "setting.hpp"
+#include "settings/setting.hpp"
 
 namespace sepal::settings {
 namespace {
@@ -338,7 +338,7 @@ constexpr auto table = with_groups(std::to_array<Setting>({
                                                           .help = "keys in all databases together",
                                                           .config = InConfig::shown}),
     row<&Settings::keyspace, &KeyspaceOptions::layers_max>({.key = "layers_max",
-                                                            .range = {1, filter::filter_layers_max},
+                                                            .range = {1, bloom::filter_layers_max},
                                                             .help = "layers that one filter may grow to",
                                                             .config = InConfig::shown}),
     row<&Settings::runtime, &RuntimeOptions::parser, &ParserLimits::bulk_bytes_max>(
@@ -399,7 +399,7 @@ constexpr auto table = with_groups(std::to_array<Setting>({
                                                           .parameter = "bf-initial-size"}),
     row<&Settings::keyspace, &KeyspaceOptions::expansion>(
         {.key = "bf_expansion",
-         .range = {0, filter::expansion_max},
+         .range = {0, bloom::expansion_max},
          .help = "a new layer holds this many times the last; 0: filters do not grow",
          .parameter = "bf-expansion-factor"}),
     row<&Settings::seed>(

@@ -1,4 +1,4 @@
-#include "suggestion.hpp"
+#include "settings/suggestion.hpp"
 
 #include <sepal/base/nearest_name.hpp>
 

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "setting.hpp"
+#include "settings/setting.hpp"
 
 namespace sepal::settings {
 

@@ -1,10 +1,10 @@
 // Flags and quoted texts of the file go through parse_value(). Other values of the file go to check_range()
 // at once, where parse_value() ends as well. CONFIG SET reads values in its own way (configuration.cpp), and
 // calls check_range(), too. So one place knows the ranges.
-#include "value_text.hpp"
+#include "settings/value_text.hpp"
 
 #include <sepal/base/arguments.hpp>
-#include <sepal/filter/layer_plan.hpp>
+#include <sepal/bloom/plan/layer_plan.hpp>
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -13,14 +13,14 @@
 #include <cstdio>
 #include <utility>
 
-#include "quantity.hpp"
+#include "settings/quantity.hpp"
 
 namespace sepal::settings {
 namespace {
 
 constexpr std::string_view automatic_seed = "auto";
 constexpr std::size_t host_name_length_max = 253;  // RFC 1035
-static_assert(filter::error_rate_min > 0 && filter::error_rate_min < 1);
+static_assert(bloom::error_rate_min > 0 && bloom::error_rate_min < 1);
 
 Error refuse(const Setting& setting) {
   return fail(Errc::invalid_setting, allowed_text(setting));
@@ -142,7 +142,7 @@ bool in_range(const Setting& setting, const Value& value) {
     case Kind::rate: {
       // A row for a rate has no range of its own (is_right() in setting_table.cpp).
       const double rate = std::get<double>(value);
-      return rate >= filter::error_rate_min && rate < 1;
+      return rate >= bloom::error_rate_min && rate < 1;
     }
     case Kind::text: {
       const auto& text = std::get<std::string>(value);
@@ -223,7 +223,7 @@ std::string allowed_text(const Setting& setting) {
     case Kind::permissions:
       return "must be permissions in octal, as in \"700\", " + between(setting);
     case Kind::rate:
-      return "must be a number from " + digits_of_real(filter::error_rate_min) + " to below 1";
+      return "must be a number from " + digits_of_real(bloom::error_rate_min) + " to below 1";
     case Kind::addresses:
       return "must be at most " + std::to_string(setting.range.max) +
              " addresses or host names, as in \"127.0.0.1\", \"::1\" or \"*\"";

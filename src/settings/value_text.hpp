@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "setting.hpp"
+#include "settings/setting.hpp"
 
 namespace sepal::settings {
 

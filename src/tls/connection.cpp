@@ -10,8 +10,8 @@
 #include <openssl/x509v3.h>
 #include <system_error>
 
-#include "openssl_error.hpp"
-#include "socket_bio.hpp"
+#include "tls/openssl_error.hpp"
+#include "tls/socket_bio.hpp"
 
 namespace sepal::tls {
 namespace {

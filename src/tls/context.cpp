@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <system_error>
 
-#include "openssl_error.hpp"
+#include "tls/openssl_error.hpp"
 
 namespace sepal::tls {
 namespace {

@@ -1,4 +1,4 @@
-#include "openssl_error.hpp"
+#include "tls/openssl_error.hpp"
 
 #include <openssl/err.h>
 #include <system_error>

@@ -1,4 +1,4 @@
-#include "socket_bio.hpp"
+#include "tls/socket_bio.hpp"
 
 #include <cerrno>
 #include <cstdint>

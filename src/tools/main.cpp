@@ -2,7 +2,7 @@
 #include <sepal/base/version.hpp>
 #include <sepal/log/standard_streams.hpp>
 
-#include "commands.hpp"
+#include "tools/shell/commands.hpp"
 
 // CLI11 throws only if the commands are defined wrongly. Every start would show that.
 int main(int argc, char** argv) {

@@ -1,6 +1,6 @@
 // The first save of a directory, with a power cut at every step and again in the save after it. No start may
 // report the remains as a directory whose CURRENT was lost.
-#include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
 
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"

@@ -13,9 +13,9 @@
 #include <cstdlib>
 #include <malloc.h>
 
-#include "../../src/storage/segment_files.hpp"
-#include "../../src/storage/synced_file.hpp"
 #include "journaled_world.hpp"
+#include "storage/format/synced_file.hpp"
+#include "storage/journal/segment_files.hpp"
 #include "support/catch.hpp"
 #include "support/storage_fixture.hpp"
 

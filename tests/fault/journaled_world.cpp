@@ -1,8 +1,8 @@
 #include "journaled_world.hpp"
 
-#include <sepal/filter/bit_string.hpp>
-#include <sepal/filter/image.hpp>
-#include <sepal/storage/snapshot.hpp>
+#include <sepal/bloom/filter/image.hpp>
+#include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/storage/generation/snapshot.hpp>
 
 #include <algorithm>
 #include <array>
@@ -128,12 +128,12 @@ Model JournaledWorld::outline() const {
   for (std::uint32_t database = 0; database < databases; ++database)
     keyspace_.for_each_key(database, [&](std::string_view name) {
       const keyspace::DatabaseKey key{.database = database, .key = name};
-      const filter::Filter& found = *keyspace_.find(key);
+      const bloom::Filter& found = *keyspace_.find(key);
       model[{database, std::string(name)}] = {
           .item_count = found.item_count(),
           .items = {},
           .deadline = keyspace_.deadline(key),
-          .string = found.is_string() ? std::optional(filter::BitString(found).text()) : std::nullopt};
+          .string = found.is_string() ? std::optional(bloom::BitString(found).text()) : std::nullopt};
     });
   model.mirrors = keyspace_.mirrors().all();
   return model;
@@ -234,7 +234,7 @@ void JournaledWorld::add(std::mt19937_64& random, Model& model, bool in_transact
   const std::vector<std::string_view> items(texts.begin(), texts.end());
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
-  filter::Filter* filter = keyspace_.find({database, key});
+  bloom::Filter* filter = keyspace_.find({database, key});
   if (filter != nullptr && filter->is_string()) return;
   std::uint64_t added_count = 0;
   std::vector<std::uint32_t> taken = numbers;  // by the filter; the target of its mirror takes all numbers
@@ -249,12 +249,12 @@ void JournaledWorld::add(std::mt19937_64& random, Model& model, bool in_transact
                                                  .capacity = still ? still_capacity : small_filters.capacity,
                                                  .expansion = 1 + below(random, 2),
                                                  .seed = small_filters.seed});
-    std::vector<filter::Filter::AddOutcome> outcomes;
+    std::vector<bloom::Filter::AddOutcome> outcomes;
     mutator.add_alone({database, key}, *filter, items, outcomes);
     taken.clear();
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
       added_count += outcomes[i].added ? 1 : 0;
-      const bool refused = outcomes[i].refusal != filter::Filter::Refusal::none;
+      const bool refused = outcomes[i].refusal != bloom::Filter::Refusal::none;
       REQUIRE((!refused || filter->full()));
       if (!refused) taken.push_back(numbers[i]);
     }
@@ -279,7 +279,7 @@ void JournaledWorld::change_mirror(std::mt19937_64& random, Model& model) {
   const std::string to = keys[below(random, keys.size())];
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
-  const filter::Filter* const source = keyspace_.find({database, from});
+  const bloom::Filter* const source = keyspace_.find({database, from});
   if (source == nullptr || source->is_string()) return;
   if (const auto* const target = keyspace_.find({database, to}); target != nullptr && target->is_string())
     return;
@@ -361,13 +361,13 @@ void JournaledWorld::change_string(std::mt19937_64& random, Model& model, bool i
   StringChange change{.key = {.database = below(random, databases), .key = name},
                       .before = {},
                       .in_transaction = in_transaction};
-  const filter::Filter* const found = keyspace_.find(change.key);
+  const bloom::Filter* const found = keyspace_.find(change.key);
   const std::uint32_t kind = below(random, 10);
   if (found != nullptr && !found->is_string()) {
     if (kind < 3) put_bytes(random, model, change);
     return;
   }
-  if (found != nullptr) change.before = filter::BitString(*found).text();
+  if (found != nullptr) change.before = bloom::BitString(*found).text();
   if (kind < 5) {
     set_bit(random, model, change);
   } else if (kind < 8) {
@@ -383,7 +383,7 @@ void JournaledWorld::set_bit(std::mt19937_64& random, Model& model, const String
   const std::uint64_t byte = position / 8;
   const int mask = 0x80 >> position % 8;
   auto& log = journal_->log(0);
-  const filter::Filter* const found = keyspace_.find(change.key);
+  const bloom::Filter* const found = keyspace_.find(change.key);
   const bool value = below(random, 3) != 0;
   if (found != nullptr && value) {
     keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
@@ -438,15 +438,15 @@ void JournaledWorld::write(Model& model, const StringChange& change, std::uint64
 void JournaledWorld::put_bytes(std::mt19937_64& random, Model& model, const StringChange& change) {
   ModelFilter known{.deadline = static_cast<keyspace::Deadline>(below(random, 3))};
   const std::string source = keys[below(random, keys.size())];
-  const filter::Filter* const from = keyspace_.find({change.key.database, source});
+  const bloom::Filter* const from = keyspace_.find({change.key.database, source});
   keyspace::FilterPtr made;
   if (from != nullptr && from->is_string() && below(random, 2) == 0 &&
-      (!change.in_transaction || filter::whole_image_bytes(*from) <= segment_bytes)) {
-    known.string = filter::BitString(*from).text();
-    made = *filter::filter_of(filter::whole_image(*from), roomy);
+      (!change.in_transaction || bloom::whole_image_bytes(*from) <= segment_bytes)) {
+    known.string = bloom::BitString(*from).text();
+    made = *bloom::filter_of(bloom::whole_image(*from), roomy);
   } else {
     known.string = any_bytes(random, change);
-    made = *filter::BitString::of(*known.string, roomy);
+    made = *bloom::BitString::of(*known.string, roomy);
   }
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
@@ -462,10 +462,10 @@ void JournaledWorld::adopt(std::mt19937_64& random, Model& model) {
   const keyspace::DatabaseKey key{.database = below(random, databases),
                                   .key = keys[below(random, keys.size())]};
   ModelFilter known{.item_count = 0, .items = {}, .deadline = below(random, 3)};
-  const filter::FilterPtr made =
+  const bloom::FilterPtr made =
       below(random, 3) == 0
           ? redisbloom_filter({.error_rate = 0.001, .capacity = small_filters.capacity})
-          : *filter::Filter::create(
+          : *bloom::Filter::create(
                 {.error_rate = 0.001, .capacity = small_filters.capacity, .seed = small_filters.seed}, roomy);
   for (std::uint32_t i = below(random, batch_items_max); i-- > 0;) {
     const std::uint32_t number = below(random, item_numbers);
@@ -569,10 +569,10 @@ bool JournaledWorld::holds(const Model& model, const Model& next) const {
   if (mirrors != model.mirrors && !(may_have_begun && mirrors == next.mirrors)) return false;
   return std::ranges::all_of(model, [&](const auto& entry) {
     const auto& [key, known] = entry;
-    const filter::Filter* const filter = keyspace_.find({key.first, key.second});
+    const bloom::Filter* const filter = keyspace_.find({key.first, key.second});
     if (filter == nullptr || filter->is_string() != known.string.has_value()) return false;
     if (keyspace_.deadline({key.first, key.second}) != known.deadline) return false;
-    if (known.string) return filter::BitString(*filter).text() == *known.string;
+    if (known.string) return bloom::BitString(*filter).text() == *known.string;
     if (filter->item_count() < known.item_count) return false;
     const auto later = next.find(key);
     const bool may_have_more = may_have_begun && later != next.end();

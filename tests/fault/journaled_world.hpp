@@ -5,10 +5,10 @@
 #include <sepal/base/gate.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/mutator.hpp>
-#include <sepal/storage/adopted_files.hpp>
-#include <sepal/storage/data_directory.hpp>
-#include <sepal/storage/journal.hpp>
-#include <sepal/storage/replay.hpp>
+#include <sepal/storage/generation/adopted_files.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
+#include <sepal/storage/journal/journal.hpp>
+#include <sepal/storage/journal/replay.hpp>
 
 #include <cstdint>
 #include <functional>

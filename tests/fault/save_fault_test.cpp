@@ -1,5 +1,5 @@
 // A save after an older generation, on a disk that fails, gets full or loses power at every step of the save.
-#include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
 
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
@@ -34,7 +34,7 @@ struct Generations {
   Generations() {
     old_filters.add(0, "small", 5);
     old_filters.add(0, "large", 10, {.error_rate = 0.01, .capacity = 2000, .seed = 1});
-    filter::Filter& linked =
+    bloom::Filter& linked =
         old_filters.add(0, "linked", 20, {.error_rate = 0.01, .capacity = 5000, .seed = 1});
     REQUIRE(new_filters.keyspace.put({.database = 0, .key = "linked"}, keyspace::FilterPtr(&linked)));
     new_filters.add(0, "small", 9);

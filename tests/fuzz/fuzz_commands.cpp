@@ -8,8 +8,8 @@
 //   byte    the number of further words
 //   words   a byte below 0xc0: a word of the list below, by its number; else the word has as many bytes as
 //           the lowest five bits say, and they follow
-#include <sepal/command/command_table.hpp>
-#include <sepal/command/scripts.hpp>
+#include <sepal/command/run/scripts.hpp>
+#include <sepal/command/table/command_table.hpp>
 
 #include <array>
 #include <cstddef>

@@ -5,9 +5,9 @@
 // must give the same keyspace, without the part that was cut off. The corpus holds real journals, which the
 // hidden test "write the corpus of journals" makes.
 #include <sepal/base/gate.hpp>
-#include <sepal/storage/data_directory.hpp>
-#include <sepal/storage/examine.hpp>
-#include <sepal/storage/replay.hpp>
+#include <sepal/storage/examine/examine.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
+#include <sepal/storage/journal/replay.hpp>
 
 #include <cstdint>
 #include <cstdlib>
@@ -22,7 +22,7 @@ namespace {
 
 using namespace sepal;
 
-constexpr filter::FilterLimits limits{.bytes_max = std::uint64_t{1} << 20, .layers_max = 16};
+constexpr bloom::FilterLimits limits{.bytes_max = std::uint64_t{1} << 20, .layers_max = 16};
 
 void require(bool claim) {
   if (!claim) std::abort();

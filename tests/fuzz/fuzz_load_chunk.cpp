@@ -7,8 +7,8 @@
 //   iterator, 2 bytes of length N, N bytes
 #include <sepal/base/endian.hpp>
 #include <sepal/base/hash.hpp>
-#include <sepal/filter/dump.hpp>
-#include <sepal/filter/rdb.hpp>
+#include <sepal/bloom/filter/dump.hpp>
+#include <sepal/bloom/foreign/rdb.hpp>
 #include <sepal/keyspace/uploads.hpp>
 
 #include <algorithm>
@@ -46,32 +46,32 @@ bool take(std::span<const std::byte>& input, Piece& piece) {
   if ((flags & 1) != 0 && length >= 8) {
     const auto sealed = std::span(piece.bytes).first(length - 8);
     store_little_endian(piece.bytes.data() + sealed.size(),
-                        piece.is_rdb_dump ? filter::rdb_checksum(sealed) : Checksum::of(sealed));
+                        piece.is_rdb_dump ? bloom::rdb_checksum(sealed) : Checksum::of(sealed));
   }
   input = input.subspan(head_bytes + length);
   return true;
 }
 
-void use(filter::Filter& filter, const filter::FilterLimits& limits) {
+void use(bloom::Filter& filter, const bloom::FilterLimits& limits) {
   const std::string_view item = "an item";
   bool present = false;
-  if (filter.add_alone(item, limits).refusal == filter::Filter::Refusal::none) {
+  if (filter.add_alone(item, limits).refusal == bloom::Filter::Refusal::none) {
     filter.contains({&item, 1}, {&present, 1});
     if (!present) std::abort();
   }
-  const auto header = filter::decode_dump_piece(filter::dump_header(filter, 1), limits.layers_max);
+  const auto header = bloom::decode_dump_piece(bloom::dump_header(filter, 1), limits.layers_max);
   if (!header || !header->image) std::abort();
   std::uint64_t at = 0;
-  while (const auto data = filter::dump_data(filter, at, 1)) {
-    if (!filter::decode_dump_piece(data->piece, limits.layers_max)) std::abort();
+  while (const auto data = bloom::dump_data(filter, at, 1)) {
+    if (!bloom::decode_dump_piece(data->piece, limits.layers_max)) std::abort();
     at = data->end;
   }
 }
 
-void restore(std::span<const std::byte> bytes, const filter::FilterLimits& limits) {
-  const auto dump = filter::decode_rdb_dump(bytes, limits.layers_max);
+void restore(std::span<const std::byte> bytes, const bloom::FilterLimits& limits) {
+  const auto dump = bloom::decode_rdb_dump(bytes, limits.layers_max);
   if (!dump) return;
-  if (const auto filter = filter::filter_of(*dump, limits)) use(**filter, limits);
+  if (const auto filter = bloom::filter_of(*dump, limits)) use(**filter, limits);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Feeds arbitrary bytes to the reader of RDB files. The bytes are refused or accepted, without reads outside
 // of them. An accepted filter or string is written as a filter file and read back, and answers look-ups.
-#include <sepal/filter/bit_string.hpp>
-#include <sepal/storage/filter_file.hpp>
+#include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/storage/generation/filter_file.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "../../src/tools/rdb_filters.hpp"
 #include "../support/simulated_disk.hpp"
+#include "tools/redis/rdb_filters.hpp"
 
 namespace {
 
@@ -45,13 +45,13 @@ void convert(const storage::StreamedFilter& streamed) {
   sepal::test::SimulatedDisk disk;
   if (!disk.make_directory("d") || !disk.sync_directory("")) std::abort();
   if (!storage::write_filter_file(disk, "d/f", streamed, {})) return;
-  const filter::FilterLimits limits{.bytes_max = 2 * bits_max};
+  const bloom::FilterLimits limits{.bytes_max = 2 * bits_max};
   const auto read = storage::read_filter_file(disk, "d/f", limits, {});
   if (!read) std::abort();
   if (read->key != streamed.key || read->header.bitmap_bytes() != streamed.header->bitmap_bytes())
     std::abort();
   if (read->filter->is_string()) {
-    const sepal::filter::BitString string(*read->filter);
+    const sepal::bloom::BitString string(*read->filter);
     if (string.text().size() != string.length()) std::abort();
     return;
   }

@@ -4,7 +4,7 @@
 // seals and lengths, so that the reader gets past them. A keyspace that a load accepts must answer look-ups,
 // take items, and survive a save and a load unchanged. The corpus holds real generations, which the hidden
 // test "write the corpus" makes.
-#include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
 
 #include <cstdint>
 #include <cstdlib>
@@ -18,7 +18,7 @@ namespace {
 
 using namespace sepal;
 
-constexpr filter::FilterLimits limits{.bytes_max = std::uint64_t{1} << 20, .layers_max = 16};
+constexpr bloom::FilterLimits limits{.bytes_max = std::uint64_t{1} << 20, .layers_max = 16};
 
 void require(bool claim) {
   if (!claim) std::abort();
@@ -29,7 +29,7 @@ void use(test::Filters& filters, const test::FilterMap& loaded) {
     const std::string_view item = "item";
     static_cast<void>(test::contains(*filter, item));
     const auto outcome = filter->add_alone(item, limits);
-    require(outcome.refusal != filter::Filter::Refusal::none || test::contains(*filter, item));
+    require(outcome.refusal != bloom::Filter::Refusal::none || test::contains(*filter, item));
     require(filters.keyspace.put({.database = name.first, .key = name.second}, filter).ok());
   }
 }

@@ -3,12 +3,12 @@
 // tests/golden/formats/<version>/ is a whole data directory. The hidden test "write the directory" writes the
 // newest one, once for each version. A change of the format needs a new version and a new directory.
 #include <sepal/base/gate.hpp>
-#include <sepal/filter/bit_string.hpp>
-#include <sepal/filter/client_bitmap.hpp>
+#include <sepal/bloom/foreign/client_bitmap.hpp>
+#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/keyspace/mutator.hpp>
-#include <sepal/storage/adopted_files.hpp>
-#include <sepal/storage/examine.hpp>
-#include <sepal/storage/replay.hpp>
+#include <sepal/storage/examine/examine.hpp>
+#include <sepal/storage/generation/adopted_files.hpp>
+#include <sepal/storage/journal/replay.hpp>
 
 #include <array>
 #include <cstdlib>
@@ -46,7 +46,7 @@ std::string item_of(const std::string& key, std::uint64_t index) {
 // Adds the items `from` to `to` - 1, named after the filter's first key.
 void add(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace, keyspace::DatabaseKey key,
          const std::string& name, std::uint64_t from, std::uint64_t to) {
-  std::vector<filter::Filter::AddOutcome> outcomes;
+  std::vector<bloom::Filter::AddOutcome> outcomes;
   for (std::uint64_t i = from; i < to; ++i) {
     const std::string item = item_of(name, i);
     const std::string_view view = item;
@@ -55,7 +55,7 @@ void add(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace, keyspace::Dat
 }
 
 // A filter to adopt, with five items of this name.
-keyspace::FilterPtr whole(const std::string& name, const filter::FilterPtr& made) {
+keyspace::FilterPtr whole(const std::string& name, const bloom::FilterPtr& made) {
   for (std::uint64_t i = 0; i < 5; ++i) static_cast<void>(made->add_alone(item_of(name, i), test::roomy));
   return made;
 }
@@ -95,7 +95,7 @@ void change_as_in_version_4(keyspace::Mutator& mutator, keyspace::Keyspace& keys
   add(mutator, keyspace, {.database = 6, .key = "swapped"}, "swapped", 0, 3);
   REQUIRE(mutator.move({.database = 4, .key = "moved"}, 5));
   mutator.swap_databases(6, 7);
-  const auto small = *filter::Filter::create({.seed = 9}, test::roomy);
+  const auto small = *bloom::Filter::create({.seed = 9}, test::roomy);
   REQUIRE(mutator.adopt({.database = 8, .key = "whole"}, whole("whole", small), 33'177'117'420'000));
   REQUIRE(mutator.adopt({.database = 9, .key = "foreign"},
                         whole("foreign", test::redisbloom_filter({.capacity = 3})), keyspace::no_deadline));
@@ -107,7 +107,7 @@ void change_as_in_version_4(keyspace::Mutator& mutator, keyspace::Keyspace& keys
   add(mutator, keyspace, {.database = 11, .key = "source"}, "broken", 0, 3);
   const auto files = AdoptedFiles::open(disk, "data", {});
   REQUIRE(files);
-  const auto large = whole("file", *filter::Filter::create({.seed = 9}, test::roomy));
+  const auto large = whole("file", *bloom::Filter::create({.seed = 9}, test::roomy));
   const auto file = (*files)->write(large, {});
   REQUIRE(file);
   // Begins a frame of its own.
@@ -118,7 +118,7 @@ void change_as_in_version_4(keyspace::Mutator& mutator, keyspace::Keyspace& keys
 // set.
 void change_as_in_version_8(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace) {
   const auto bytes = [](std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); };
-  auto whole = filter::BitString::of("a whole string", test::roomy);
+  auto whole = bloom::BitString::of("a whole string", test::roomy);
   REQUIRE(whole);
   REQUIRE(mutator.put_string({.database = 13, .key = "whole"}, std::move(*whole), 33'177'117'420'000));
   REQUIRE(mutator.write({.database = 13, .key = "written"}, 5, bytes("written")));
@@ -130,20 +130,20 @@ void change_as_in_version_8(keyspace::Mutator& mutator, keyspace::Keyspace& keys
 }
 
 // A filter that began as a bitmap of go-zero with the items "bits/0" to "bits/19".
-filter::FilterPtr client_filter() {
+bloom::FilterPtr client_filter() {
   constexpr int bytes_of_bitmap = 250;
-  const filter::ClientBits bits{
-      .scheme = filter::Scheme::go_zero, .bit_count = 8 * bytes_of_bitmap, .probe_count = 14};
+  const bloom::ClientBits bits{
+      .scheme = bloom::Scheme::go_zero, .bit_count = 8 * bytes_of_bitmap, .probe_count = 14};
   std::string bytes(bytes_of_bitmap, '\0');
   for (std::uint64_t i = 0; i < 20; ++i) {
     std::array<std::uint64_t, 14> positions{};
-    filter::positions_of(item_of("bits", i), bits, positions);
+    bloom::positions_of(item_of("bits", i), bits, positions);
     for (const std::uint64_t position : positions)
       bytes[position / 8] = static_cast<char>(bytes[position / 8] | 0x80 >> position % 8);
   }
-  const auto string = filter::BitString::of(bytes, test::roomy);
+  const auto string = bloom::BitString::of(bytes, test::roomy);
   REQUIRE(string);
-  const auto made = filter::filter_of_bitmap(
+  const auto made = bloom::filter_of_bitmap(
       **string, {.bits = bits, .capacity = 30, .error_rate = 0.01, .expansion = 2, .seed = 5}, test::roomy,
       {});
   REQUIRE(made);
@@ -230,7 +230,7 @@ void write_newest(SimulatedDisk& disk) {
 }
 
 // Checks that all given items are found, and that no other items are counted.
-bool holds(const filter::Filter& filter, const std::string& name, std::uint64_t items) {
+bool holds(const bloom::Filter& filter, const std::string& name, std::uint64_t items) {
   for (std::uint64_t i = 0; i < items; ++i)
     if (!test::contains(filter, item_of(name, i))) return false;
   return true;
@@ -244,22 +244,22 @@ void require_strings(const keyspace::Keyspace& keyspace) {
       {"bits", std::string("\x80\0\0\x01", 4)}};
   for (const auto& [key, text] : expected) {
     INFO(key);
-    const filter::Filter* const string = keyspace.find({.database = 13, .key = key});
+    const bloom::Filter* const string = keyspace.find({.database = 13, .key = key});
     REQUIRE(string != nullptr);
-    CHECK(filter::BitString(*string).text() == text);
+    CHECK(bloom::BitString(*string).text() == text);
   }
   CHECK(keyspace.size(13) == std::size(expected));
   CHECK(keyspace.deadline({.database = 13, .key = "whole"}) == 33'177'117'420'000);
 }
 
 void require_client_filters(const keyspace::Keyspace& keyspace) {
-  const filter::Filter* const saved = keyspace.find({.database = 14, .key = "saved"});
-  const filter::Filter* const whole = keyspace.find({.database = 14, .key = "whole"});
+  const bloom::Filter* const saved = keyspace.find({.database = 14, .key = "saved"});
+  const bloom::Filter* const whole = keyspace.find({.database = 14, .key = "whole"});
   REQUIRE(saved != nullptr);
   REQUIRE(whole != nullptr);
-  for (const filter::Filter* const each : {saved, whole}) {
+  for (const bloom::Filter* const each : {saved, whole}) {
     CHECK(holds(*each, "bits", 20));
-    CHECK(each->options().hash == filter::ItemHash::xxh3_above_bitmap);
+    CHECK(each->options().hash == bloom::ItemHash::xxh3_above_bitmap);
   }
   CHECK(holds(*saved, "above", 4));
   CHECK(saved->layers().size() == 2);
@@ -274,7 +274,7 @@ struct Expected {
   std::uint64_t given = 0;
   std::uint64_t counted = 0;  // adds of the other given items answered "known"
   std::uint32_t layers = 1;
-  filter::FilterOptions options;
+  bloom::FilterOptions options;
   keyspace::Deadline deadline = keyspace::no_deadline;
 };
 
@@ -282,7 +282,7 @@ void require_holds(const keyspace::Keyspace& keyspace, const std::vector<Expecte
   CHECK(keyspace.total_size() - keyspace.size(13) - keyspace.size(14) == all.size());
   for (const Expected& expected : all) {
     INFO(expected.key);
-    const filter::Filter* const filter = keyspace.find({.database = expected.database, .key = expected.key});
+    const bloom::Filter* const filter = keyspace.find({.database = expected.database, .key = expected.key});
     REQUIRE(filter != nullptr);
     CHECK(filter->item_count() == expected.counted);
     CHECK(filter->layer_count() == expected.layers);
@@ -352,10 +352,10 @@ void require_journaled(const std::string& version, keyspace::Deadline of_large, 
   CHECK(report.items_left_out == 10);
   CHECK(report.beyond.size() == 1);
   const std::string binary("binary\0\xff", 8);
-  const filter::FilterOptions small{.error_rate = 0.01, .capacity = 100, .seed = 0x1f};
-  const filter::FilterOptions large{.error_rate = 0.001, .capacity = 300, .expansion = 0, .seed = 2};
-  const filter::FilterOptions binary_options{.error_rate = 0.1, .capacity = 4, .expansion = 3, .seed = 3};
-  const filter::FilterOptions renamed{.error_rate = 0.02, .capacity = 50, .expansion = 2, .seed = 5};
+  const bloom::FilterOptions small{.error_rate = 0.01, .capacity = 100, .seed = 0x1f};
+  const bloom::FilterOptions large{.error_rate = 0.001, .capacity = 300, .expansion = 0, .seed = 2};
+  const bloom::FilterOptions binary_options{.error_rate = 0.1, .capacity = 4, .expansion = 3, .seed = 3};
+  const bloom::FilterOptions renamed{.error_rate = 0.02, .capacity = 50, .expansion = 2, .seed = 5};
   std::vector<Expected> all{{0, "small", "small", 250, 250, 2, small},
                             {0, "large", "large", 300, 300, 1, large, of_large},
                             {15, binary, binary, 12, 12, 2, binary_options},
@@ -404,12 +404,12 @@ TEST_CASE("a data directory of version 3 can be read, with its deadlines", "[gol
 // groups of frames, version 8 has strings, version 9 has bitmaps of clients, and version 10 has an identity.
 TEST_CASE("data directories of versions 4 to 10 can be read, with adopted filters, mirrors and databases",
           "[golden]") {
-  const filter::FilterOptions plain{.seed = 5};
-  const filter::FilterOptions of_source{.seed = 8};
-  const filter::FilterOptions of_target{.seed = 9};
-  const filter::FilterOptions foreign{
-      .error_rate = 0.01, .capacity = 3, .expansion = 2, .hash = filter::ItemHash::redisbloom};
-  const filter::FilterOptions full{.capacity = 1, .expansion = 0, .seed = 5};
+  const bloom::FilterOptions plain{.seed = 5};
+  const bloom::FilterOptions of_source{.seed = 8};
+  const bloom::FilterOptions of_target{.seed = 9};
+  const bloom::FilterOptions foreign{
+      .error_rate = 0.01, .capacity = 3, .expansion = 2, .hash = bloom::ItemHash::redisbloom};
+  const bloom::FilterOptions full{.capacity = 1, .expansion = 0, .seed = 5};
   const std::string version =
       GENERATE("version-4", "version-5", "version-6", "version-7", "version-8", "version-9", "version-10");
   std::vector<Expected> more{{5, "moved", "moved", 3, 3, 1, plain},

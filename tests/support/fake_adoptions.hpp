@@ -1,7 +1,7 @@
 // A fake of Adoptions: the test decides whether to carry an adoption out.
 #pragma once
 
-#include <sepal/command/adoptions.hpp>
+#include <sepal/command/run/adoptions.hpp>
 
 #include <atomic>
 #include <cstdint>

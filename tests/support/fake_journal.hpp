@@ -1,7 +1,7 @@
 // A fake of the journal's state for commands and sessions: the test sets it.
 #pragma once
 
-#include <sepal/command/services.hpp>
+#include <sepal/command/run/services.hpp>
 
 #include <atomic>
 #include <cstdint>

@@ -7,7 +7,7 @@
 #pragma once
 
 #include <sepal/base/hash.hpp>
-#include <sepal/storage/snapshot_format.hpp>
+#include <sepal/storage/format/snapshot_format.hpp>
 
 #include <cstdint>
 #include <cstring>

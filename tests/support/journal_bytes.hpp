@@ -4,7 +4,7 @@
 #pragma once
 
 #include <sepal/base/hash.hpp>
-#include <sepal/storage/journal_format.hpp>
+#include <sepal/storage/format/journal_format.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -3,8 +3,8 @@
 
 #include <sepal/base/hash.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
-#include <sepal/storage/journal_format.hpp>
-#include <sepal/storage/lineage.hpp>
+#include <sepal/storage/format/journal_format.hpp>
+#include <sepal/storage/format/lineage.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -15,10 +15,10 @@
 #include <string_view>
 #include <vector>
 
-#include "../../src/storage/operation_encoder.hpp"
-#include "../../src/storage/synced_file.hpp"
 #include "catch.hpp"
 #include "simulated_disk.hpp"
+#include "storage/format/operation_encoder.hpp"
+#include "storage/format/synced_file.hpp"
 #include "telling.hpp"
 
 namespace sepal::test {

@@ -1,7 +1,7 @@
 // A journal on a simulated disk, without a thread: a test calls work() in the place of the thread.
 #pragma once
 
-#include <sepal/storage/journal.hpp>
+#include <sepal/storage/journal/journal.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
-#include "../../src/tools/byte_source.hpp"
-#include "../../src/tools/item_stream.hpp"
+#include "tools/build/byte_source.hpp"
+#include "tools/build/item_stream.hpp"
 
 namespace sepal::test {
 

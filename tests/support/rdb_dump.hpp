@@ -2,8 +2,8 @@
 #pragma once
 
 #include <sepal/base/endian.hpp>
-#include <sepal/filter/rdb.hpp>
-#include <sepal/filter/redisbloom.hpp>
+#include <sepal/bloom/foreign/rdb.hpp>
+#include <sepal/bloom/foreign/redisbloom.hpp>
 
 #include <bit>
 #include <cstddef>
@@ -105,7 +105,7 @@ class RdbText {
   // The bytes with the right checksum.
   [[nodiscard]] std::string sealed() const {
     RdbText whole = *this;
-    whole.little_endian(filter::rdb_checksum(bytes_of(bytes)));
+    whole.little_endian(bloom::rdb_checksum(bytes_of(bytes)));
     return whole.bytes;
   }
 
@@ -126,7 +126,7 @@ struct RdbTextOptions {
 };
 
 // `bits` are those of the filter's layers.
-inline std::string rdb_dump(const filter::RedisBloomFilter& filter, const std::vector<std::string>& bits,
+inline std::string rdb_dump(const bloom::RedisBloomFilter& filter, const std::vector<std::string>& bits,
                             const RdbTextOptions& options = {}) {
   RdbText text(options.length_bytes_min);
   text.bytes = "\x07";
@@ -136,7 +136,7 @@ inline std::string rdb_dump(const filter::RedisBloomFilter& filter, const std::v
   text.number(filter.options);
   text.number(filter.expansion);
   for (std::size_t i = 0; i < filter.layers.size(); ++i) {
-    const filter::RedisBloomLayer& layer = filter.layers[i];
+    const bloom::RedisBloomLayer& layer = filter.layers[i];
     text.number(layer.capacity);
     text.real(layer.error_rate);
     text.number(layer.probe_count);

@@ -36,8 +36,8 @@ struct Recorded {
   std::string key{};
   std::string target{};
   std::uint32_t other = 0;  // the other database
-  filter::FilterOptions options{};
-  filter::LayerPlan layer{};
+  bloom::FilterOptions options{};
+  bloom::LayerPlan layer{};
   keyspace::Deadline deadline = keyspace::no_deadline;
   keyspace::Mirror mirror{};
   std::vector<Fingerprint> fingerprints{};

@@ -1,8 +1,8 @@
 // Makes empty filters like those of RedisBloom.
 #pragma once
 
-#include <sepal/filter/filter.hpp>
-#include <sepal/filter/redisbloom.hpp>
+#include <sepal/bloom/filter/filter.hpp>
+#include <sepal/bloom/foreign/redisbloom.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -17,8 +17,8 @@ struct RedisBloomRequest {
   std::uint64_t expansion = 2;  // 0: it does not scale
 };
 
-inline filter::RedisBloomFilter empty_redisbloom(const RedisBloomRequest& request) {
-  const double bits_per_item = filter::textbook_bits_per_item(request.error_rate);
+inline bloom::RedisBloomFilter empty_redisbloom(const RedisBloomRequest& request) {
+  const double bits_per_item = bloom::textbook_bits_per_item(request.error_rate);
   const auto bits = static_cast<std::uint64_t>(static_cast<double>(request.capacity) * bits_per_item);
   const std::uint64_t words = std::max<std::uint64_t>((bits + 63) / 64, 1);
   return {.item_count = 0,
@@ -34,11 +34,11 @@ inline filter::RedisBloomFilter empty_redisbloom(const RedisBloomRequest& reques
                       .size_exponent = 0}}};
 }
 
-inline filter::FilterPtr redisbloom_filter(const RedisBloomRequest& request) {
-  const auto image = filter::image_of(empty_redisbloom(request));
+inline bloom::FilterPtr redisbloom_filter(const RedisBloomRequest& request) {
+  const auto image = bloom::image_of(empty_redisbloom(request));
   if (!image) throw std::runtime_error(image.error().detail);
-  const auto filter = filter::Filter::restore(image->options, image->layers,
-                                              {.bytes_max = std::uint64_t{1} << 40, .layers_max = 64});
+  const auto filter = bloom::Filter::restore(image->options, image->layers,
+                                             {.bytes_max = std::uint64_t{1} << 40, .layers_max = 64});
   if (!filter) throw std::runtime_error(filter.error().detail);
   return *filter;
 }

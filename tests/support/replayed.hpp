@@ -2,7 +2,7 @@
 #pragma once
 
 #include <sepal/base/gate.hpp>
-#include <sepal/storage/replay.hpp>
+#include <sepal/storage/journal/replay.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -20,10 +20,10 @@
 namespace sepal::test {
 
 inline constexpr keyspace::DatabaseKey some_key{.database = 3, .key = "key"};
-inline constexpr filter::FilterOptions some_options{.error_rate = 0.01, .capacity = 100, .seed = 7};
+inline constexpr bloom::FilterOptions some_options{.error_rate = 0.01, .capacity = 100, .seed = 7};
 
-inline filter::LayerPlan first_layer(const filter::FilterOptions& options = some_options) {
-  return (*filter::Filter::create(options, roomy))->newest_layer().plan();
+inline bloom::LayerPlan first_layer(const bloom::FilterOptions& options = some_options) {
+  return (*bloom::Filter::create(options, roomy))->newest_layer().plan();
 }
 
 inline void create(JournalFiles& journal, keyspace::DatabaseKey key = some_key) {
@@ -45,7 +45,7 @@ struct Replayed {
   storage::ReplayReport report;
 
   [[nodiscard]] std::uint64_t items(keyspace::DatabaseKey key = some_key) const {
-    const filter::Filter* const filter = filters.keyspace.find(key);
+    const bloom::Filter* const filter = filters.keyspace.find(key);
     return filter == nullptr ? 0 : filter->item_count();
   }
 };

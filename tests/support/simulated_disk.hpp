@@ -17,7 +17,7 @@
 // again and then synced. Mappings that exist at a crash() stay usable, but later stores into them are lost.
 #pragma once
 
-#include <sepal/storage/disk.hpp>
+#include <sepal/storage/disk/disk.hpp>
 
 #include <algorithm>
 #include <array>

@@ -3,11 +3,11 @@
 
 #include <sepal/base/gate.hpp>
 #include <sepal/keyspace/mutator.hpp>
-#include <sepal/storage/adopted_files.hpp>
-#include <sepal/storage/data_directory.hpp>
-#include <sepal/storage/journal.hpp>
-#include <sepal/storage/replay.hpp>
-#include <sepal/storage/reserve.hpp>
+#include <sepal/storage/generation/adopted_files.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
+#include <sepal/storage/journal/journal.hpp>
+#include <sepal/storage/journal/replay.hpp>
+#include <sepal/storage/journal/reserve.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -49,7 +49,7 @@ class SmallServer {
     keyspace::Mutator mutator(keyspace(), &log);
     const keyspace::DatabaseKey name{.database = 0, .key = key};
     if (keyspace().find(name) == nullptr) REQUIRE(mutator.create(name, some_filter));
-    std::vector<filter::Filter::AddOutcome> outcomes;
+    std::vector<bloom::Filter::AddOutcome> outcomes;
     const std::string_view view = item;
     mutator.add_alone(name, *keyspace().find(name), {&view, 1}, outcomes);
     log.commit();
@@ -65,13 +65,13 @@ class SmallServer {
     return {};
   }
   [[nodiscard]] bool has(const std::string& key, const std::string& item) {
-    const filter::Filter* const found = keyspace().find({.database = 0, .key = key});
+    const bloom::Filter* const found = keyspace().find({.database = 0, .key = key});
     return found != nullptr && contains(*found, item);
   }
   [[nodiscard]] std::uint64_t key_count() { return keyspace().total_size(); }
 
  private:
-  static constexpr filter::FilterOptions some_filter{.error_rate = 0.01, .capacity = 100, .seed = 7};
+  static constexpr bloom::FilterOptions some_filter{.error_rate = 0.01, .capacity = 100, .seed = 7};
   static constexpr std::uint64_t segment_bytes = std::uint64_t{16} << 10;
   static constexpr std::uint64_t reserve_bytes = std::uint64_t{64} << 10;
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <sepal/keyspace/keyspace.hpp>
-#include <sepal/storage/data_directory.hpp>
-#include <sepal/storage/snapshot.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
+#include <sepal/storage/generation/snapshot.hpp>
 
 #include <spdlog/spdlog.h>
 
@@ -25,7 +25,7 @@ namespace sepal::test {
 
 inline const bool log_silenced = (spdlog::set_level(spdlog::level::off), true);
 
-inline constexpr filter::FilterLimits roomy{.bytes_max = std::uint64_t{1} << 32, .layers_max = 64};
+inline constexpr bloom::FilterLimits roomy{.bytes_max = std::uint64_t{1} << 32, .layers_max = 64};
 inline const WallTime some_time{std::chrono::milliseconds(1'700'000'000'123)};
 
 // A keyspace that only the test uses.
@@ -35,8 +35,8 @@ struct Filters {
   keyspace::Keyspace keyspace{limits, housekeeper};
 
   // Adds a filter with `items` items, named "<key>/0" and so on. Returns the filter.
-  filter::Filter& add(std::uint32_t database, const std::string& key, std::uint64_t items,
-                      const filter::FilterOptions& options = {.seed = 7}) {
+  bloom::Filter& add(std::uint32_t database, const std::string& key, std::uint64_t items,
+                     const bloom::FilterOptions& options = {.seed = 7}) {
     auto created = keyspace.create({.database = database, .key = key}, options);
     for (std::uint64_t i = 0; i < items; ++i)
       static_cast<void>(keyspace.add_alone(database, **created, key + "/" + std::to_string(i)));
@@ -53,7 +53,7 @@ struct LoadOutcome {
   FilterMap filters;
 };
 
-inline LoadOutcome load(storage::DataDirectory& directory, const filter::FilterLimits& limits = roomy) {
+inline LoadOutcome load(storage::DataDirectory& directory, const bloom::FilterLimits& limits = roomy) {
   LoadOutcome outcome;
   const auto sink = [&](std::span<storage::LoadedFilter> filters) {
     for (auto& loaded : filters)
@@ -75,17 +75,17 @@ inline LoadOutcome open_and_load(storage::Disk& disk, const storage::Path& path)
   return load(**directory);
 }
 
-inline std::vector<std::byte> bits_of(const filter::LayerView& layer) {
+inline std::vector<std::byte> bits_of(const bloom::LayerView& layer) {
   std::vector<std::byte> bits(static_cast<std::size_t>(layer.plan().byte_count()));
   layer.copy_bits(0, bits);
   return bits;
 }
 
 // Whether both filters have equal options, layers, counts and bits.
-inline bool same(const filter::Filter& a, const filter::Filter& b) {
+inline bool same(const bloom::Filter& a, const bloom::Filter& b) {
   const auto layers_a = a.layers();
   const auto layers_b = b.layers();
-  const auto same_layer = [](const filter::LayerView& x, const filter::LayerView& y) {
+  const auto same_layer = [](const bloom::LayerView& x, const bloom::LayerView& y) {
     return x.plan() == y.plan() && x.item_count() == y.item_count() && bits_of(x) == bits_of(y);
   };
   return a.options() == b.options() &&
@@ -99,7 +99,7 @@ inline bool same(const std::vector<keyspace::CutEntry>& cut, const FilterMap& lo
          });
 }
 
-inline bool contains(const filter::Filter& filter, std::string_view item) {
+inline bool contains(const bloom::Filter& filter, std::string_view item) {
   bool present = false;
   filter.contains({&item, 1}, {&present, 1});
   return present;

@@ -12,11 +12,11 @@ namespace sepal::test {
 template <class Log>
 class Telling {
  public:
-  void created(keyspace::DatabaseKey key, const filter::FilterOptions& options,
-               const filter::LayerPlan& first_layer) {
+  void created(keyspace::DatabaseKey key, const bloom::FilterOptions& options,
+               const bloom::LayerPlan& first_layer) {
     tell(keyspace::Created{.key = key, .options = options, .first_layer = first_layer});
   }
-  void grown(keyspace::DatabaseKey key, const filter::LayerPlan& layer) {
+  void grown(keyspace::DatabaseKey key, const bloom::LayerPlan& layer) {
     tell(keyspace::Grown{.key = key, .layer = layer});
   }
   void removed(keyspace::DatabaseKey key) { tell(keyspace::Removed{.key = key}); }

@@ -7,8 +7,8 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
-#include <sepal/filter/filter.hpp>
-#include <sepal/filter/plan_memo.hpp>
+#include <sepal/bloom/filter/filter.hpp>
+#include <sepal/bloom/plan/plan_memo.hpp>
 #include <sepal/keyspace/deadline.hpp>
 #include <sepal/keyspace/mirrors.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
@@ -31,7 +31,7 @@ namespace sepal::keyspace {
 class Cut;
 class KeyTable;
 
-using filter::FilterPtr;
+using bloom::FilterPtr;
 
 inline constexpr std::uint32_t database_count = 16;
 // The longest key. It bounds the length of a change's record.
@@ -62,7 +62,7 @@ class Housekeeper {
   // Drops a flushed database, which frees all of its filters.
   virtual void dispose_database(std::shared_ptr<const void> database) = 0;
   // Moves a new big layer into huge pages (LayerView) when requests have filled it.
-  virtual void settle(FilterPtr filter, filter::LayerView layer) = 0;
+  virtual void settle(FilterPtr filter, bloom::LayerView layer) = 0;
   // A key has got a deadline that is sooner than all others.
   virtual void due_at(Deadline deadline) = 0;
 };
@@ -97,7 +97,7 @@ class Keyspace {
   // --- shared ---------------------------------------------------------------------------------------------
 
   // Null when the key names nothing. The pointer is valid while the caller stays inside the gate.
-  [[nodiscard]] filter::Filter* find(DatabaseKey key, WallTime now = {}) const;
+  [[nodiscard]] bloom::Filter* find(DatabaseKey key, WallTime now = {}) const;
   // Asks for these keys and their filters from memory, so that a later find() or create() of each waits
   // little.
   void prefetch(std::uint32_t database, std::span<const std::string_view> keys) const;
@@ -140,11 +140,11 @@ class Keyspace {
   [[nodiscard]] const KeyspaceOptions& options() const { return options_; }
   // Makes the plan that create() or add_alone() would need, so that they find it ready when the gate is
   // closed: planning takes up to a millisecond.
-  void plan_ahead(const filter::FilterOptions& options) const;
-  void plan_growth_ahead(const filter::Filter& filter) const;  // and the growth of its mirror's target
+  void plan_ahead(const bloom::FilterOptions& options) const;
+  void plan_growth_ahead(const bloom::Filter& filter) const;  // and the growth of its mirror's target
   // What a filter may take now, given the limits and the memory in use. `bytes_held` of that memory are its
   // own already.
-  [[nodiscard]] filter::FilterLimits filter_limits(std::uint64_t bytes_held = 0) const;
+  [[nodiscard]] bloom::FilterLimits filter_limits(std::uint64_t bytes_held = 0) const;
 
   // A number for the contents of the database. Each flush gives a new one, also of an empty database, and a
   // swap takes it along.
@@ -156,9 +156,9 @@ class Keyspace {
   // memory_limit says that the memory that is left is too little, and too_large that no machine has enough.
   // The limit is compared with filter and key; the table may take the account past it by one step of its own
   // growth.
-  Result<filter::Filter*> create(DatabaseKey key, const filter::FilterOptions& options);
+  Result<bloom::Filter*> create(DatabaseKey key, const bloom::FilterOptions& options);
   // The plan of the filter that create() has just made. Not after a create() that failed.
-  [[nodiscard]] const filter::FilterPlan& newest_plan() const;
+  [[nodiscard]] const bloom::FilterPlan& newest_plan() const;
   // Puts a ready filter under a key, replacing what is there. For loads and imports. Errors: key_too_long,
   // key_limit, memory_limit, out_of_range (there is no such database). The pointer is not null. The limit is
   // compared with all filters and keys, without what the table keeps free. So filters and keys that create()
@@ -180,18 +180,16 @@ class Keyspace {
   }
 
   // Adds one item, growing the filter; keeps the memory account. A key of `database` names `filter`.
-  filter::Filter::AddOutcome add_alone(std::uint32_t database, filter::Filter& filter,
-                                       std::string_view item) {
+  bloom::Filter::AddOutcome add_alone(std::uint32_t database, bloom::Filter& filter, std::string_view item) {
     if (filter.in_bitmap(item)) return {};
     return add_alone(database, filter, filter.fingerprint(item));
   }
   // The same for an item's fingerprint under the filter's seed. The caller has asked Filter::in_bitmap().
-  filter::Filter::AddOutcome add_alone(std::uint32_t database, filter::Filter& filter,
-                                       const Fingerprint& item);
+  bloom::Filter::AddOutcome add_alone(std::uint32_t database, bloom::Filter& filter, const Fingerprint& item);
 
   // As Filter::add_recorded(). A page of a string may get its memory here, so the account is kept. A key of
   // `database` names `filter`.
-  [[nodiscard]] bool add_recorded(std::uint32_t database, filter::Filter& filter,
+  [[nodiscard]] bool add_recorded(std::uint32_t database, bloom::Filter& filter,
                                   std::span<const Fingerprint> fingerprints);
 
   // Writes bytes into the string under the key, from `offset` on. Makes the string, or lets it grow, where
@@ -231,12 +229,12 @@ class Keyspace {
   // Repeat what was recorded, with the shapes of that time (Filter::recreate, Filter::append_layer). The
   // change was accepted once, so only the machine's memory limits it. Errors: key_exists, out_of_range (no
   // such database, or no such layer), too_large, out_of_memory. A key of `database` names `filter`.
-  Result<void> recreate(DatabaseKey key, const filter::FilterOptions& options,
-                        const filter::LayerPlan& first_layer);
-  Result<void> append_layer(std::uint32_t database, filter::Filter& filter, const filter::LayerPlan& plan);
+  Result<void> recreate(DatabaseKey key, const bloom::FilterOptions& options,
+                        const bloom::LayerPlan& first_layer);
+  Result<void> append_layer(std::uint32_t database, bloom::Filter& filter, const bloom::LayerPlan& plan);
   // As put(), for a filter that was accepted once. Errors: out_of_range (there is no such database).
   Result<void> readopt(DatabaseKey key, FilterPtr filter, Deadline deadline);
-  [[nodiscard]] filter::FilterLimits machine_limits() const;
+  [[nodiscard]] bloom::FilterLimits machine_limits() const;
 
   void set_memory_max(std::uint64_t bytes);
   // The limit while memory_max is 0; 0: none. Set after a load, so that saved data that exceeds it is served.
@@ -260,14 +258,14 @@ class Keyspace {
   void place(DatabaseKey key, FilterPtr filter, Deadline deadline);
   // The bytes of filters and keys and those of hold(), without what the tables keep free.
   [[nodiscard]] std::uint64_t least_bytes() const;
-  [[nodiscard]] Error refusal_of(const Error& error, const filter::FilterOptions& options) const;
-  filter::Filter& insert(DatabaseKey key, FilterPtr filter);
+  [[nodiscard]] Error refusal_of(const Error& error, const bloom::FilterOptions& options) const;
+  bloom::Filter& insert(DatabaseKey key, FilterPtr filter);
   Result<FilterPtr> string_with_room(DatabaseKey key, std::uint64_t byte_count,
                                      std::uint64_t bytes_max) const;
   void replace_string(DatabaseKey key, FilterPtr larger, std::uint64_t bytes_before);
   void dispose_table(std::uint32_t database);
-  void settle_newest_layer(filter::Filter& filter);
-  void drop_mirror(const filter::Filter& end);
+  void settle_newest_layer(bloom::Filter& filter);
+  void drop_mirror(const bloom::Filter& end);
   void store_deadline(DatabaseKey key, Deadline deadline);
   void about_to_change(DatabaseKey key);  // call it before what the key names changes
   // After each change of what a filter of the database takes; 0: it was not, or is not, there.
@@ -281,8 +279,8 @@ class Keyspace {
   Housekeeper& housekeeper_;
   std::vector<std::shared_ptr<KeyTable>> databases_;  // shared with a cut, which may outlive a flush
   Cut* cut_ = nullptr;                                // the one that is under way
-  mutable filter::PlanMemo plans_;
-  std::optional<filter::FilterPlan> newest_plan_;
+  mutable bloom::PlanMemo plans_;
+  std::optional<bloom::FilterPlan> newest_plan_;
   Mirrors mirrors_;
   Watches watches_;
   std::array<std::uint64_t, database_count> filter_bytes_of_{};

@@ -5,8 +5,8 @@
 // `database`, or concerns all databases.
 #pragma once
 
-#include <sepal/filter/filter.hpp>
-#include <sepal/filter/layer_plan.hpp>
+#include <sepal/bloom/filter/filter.hpp>
+#include <sepal/bloom/plan/layer_plan.hpp>
 #include <sepal/keyspace/deadline.hpp>
 #include <sepal/keyspace/mirrors.hpp>
 
@@ -39,14 +39,14 @@ struct AdoptedFilter {
 // The key names a new filter.
 struct Created {
   DatabaseKey key{};
-  filter::FilterOptions options{};
-  filter::LayerPlan first_layer{};
+  bloom::FilterOptions options{};
+  bloom::LayerPlan first_layer{};
 };
 
 // The filter has a new newest layer.
 struct Grown {
   DatabaseKey key{};
-  filter::LayerPlan layer{};
+  bloom::LayerPlan layer{};
 };
 
 struct Removed {

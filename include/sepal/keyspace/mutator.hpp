@@ -7,7 +7,7 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
-#include <sepal/filter/filter.hpp>
+#include <sepal/bloom/filter/filter.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 
@@ -35,22 +35,22 @@ class Mutator {
 
   // As Filter::try_add. The key names `filter`. If the filter has a mirror, the items are added to the target
   // first, and false may mean that the target has to grow.
-  [[nodiscard]] bool try_add(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
+  [[nodiscard]] bool try_add(DatabaseKey key, bloom::Filter& filter, std::span<const std::string_view> items,
                              std::span<bool> added) noexcept;
   // Adds to the target of the source's mirror, if it has one, items that the source is asked to add. False,
   // with some of them added, when the source needs add_alone() for that.
-  [[nodiscard]] bool try_mirror(const filter::Filter& source,
+  [[nodiscard]] bool try_mirror(const bloom::Filter& source,
                                 std::span<const std::string_view> items) noexcept;
   // An item was already in the target, so the reply must wait for records in flight.
   [[nodiscard]] bool target_knew() const { return target_knew_; }
 
   // Sets a bit of the string under the key, and returns whether it was set. Nothing, with nothing done, if
   // that needs write().
-  [[nodiscard]] std::optional<bool> try_set_bit(DatabaseKey key, const filter::Filter& string,
+  [[nodiscard]] std::optional<bool> try_set_bit(DatabaseKey key, const bloom::Filter& string,
                                                 std::uint64_t position) noexcept;
 
   // The same for several bits: false, with nothing done, if one of them needs write().
-  [[nodiscard]] bool try_set_bits(DatabaseKey key, const filter::Filter& string,
+  [[nodiscard]] bool try_set_bits(DatabaseKey key, const bloom::Filter& string,
                                   std::span<const std::uint64_t> positions,
                                   std::span<bool> were_set) noexcept;
 
@@ -63,7 +63,7 @@ class Mutator {
   // Keyspace::put, and as write().
   Result<void> put_string(DatabaseKey key, FilterPtr string, Deadline deadline) noexcept;
   // As the members of Keyspace.
-  Result<filter::Filter*> create(DatabaseKey key, const filter::FilterOptions& options) noexcept;
+  Result<bloom::Filter*> create(DatabaseKey key, const bloom::FilterOptions& options) noexcept;
   bool remove(DatabaseKey key) noexcept { return told(keyspace_.remove(key), Removed{.key = key}); }
   bool expire(DatabaseKey key, WallTime now) noexcept {
     return told(keyspace_.expire(key, now), Removed{.key = key});
@@ -94,11 +94,11 @@ class Mutator {
   // `filter`. `outcomes` has one outcome for each item that was tried: where no target takes an item for
   // which the filter is full, that item is the last. Returns how many of these items, from the first one on,
   // the target has.
-  std::size_t add_alone(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
-                        std::vector<filter::Filter::AddOutcome>& outcomes) noexcept;
+  std::size_t add_alone(DatabaseKey key, bloom::Filter& filter, std::span<const std::string_view> items,
+                        std::vector<bloom::Filter::AddOutcome>& outcomes) noexcept;
 
  private:
-  bool try_add_mirrored(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
+  bool try_add_mirrored(DatabaseKey key, bloom::Filter& filter, std::span<const std::string_view> items,
                         std::span<bool> added);
   void break_mirror(DatabaseKey source, MirrorState state);
   void tell_written(DatabaseKey key, std::uint64_t offset, std::span<const std::byte> bytes);

@@ -10,7 +10,7 @@
 #include <sepal/base/clock.hpp>
 #include <sepal/base/mutex.hpp>
 #include <sepal/base/result.hpp>
-#include <sepal/filter/filter.hpp>
+#include <sepal/bloom/filter/filter.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
 #include <chrono>
@@ -68,7 +68,7 @@ class Uploads {
   FilterPtr take(DatabaseKey key, WallTime now);
   // Any thread. The filter that was taken is under its key. From here on its pieces are known_already, for as
   // long as an upload without new pieces is kept. `filter` has lived since it was taken.
-  void adopted(DatabaseKey key, const filter::Filter& filter);
+  void adopted(DatabaseKey key, const bloom::Filter& filter);
 
   // Exclusive: drops unfinished uploads, as a flush drops finished keys.
   void flush(std::uint32_t database);

@@ -7,8 +7,8 @@
 
 #include <sepal/base/gate.hpp>
 #include <sepal/base/result.hpp>
-#include <sepal/command/dispatcher.hpp>
-#include <sepal/command/services.hpp>
+#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/services.hpp>
 #include <sepal/tls/context.hpp>
 
 #include <chrono>

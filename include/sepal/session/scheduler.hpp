@@ -25,7 +25,7 @@
 #pragma once
 
 #include <sepal/base/clock.hpp>
-#include <sepal/command/client_state.hpp>
+#include <sepal/command/run/client_state.hpp>
 #include <sepal/resp/reply.hpp>
 #include <sepal/session/session.hpp>
 #include <sepal/session/stream.hpp>

@@ -36,8 +36,8 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/clock.hpp>
 #include <sepal/base/gate.hpp>
-#include <sepal/command/client_memory.hpp>
-#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/run/client_memory.hpp>
+#include <sepal/command/run/dispatcher.hpp>
 #include <sepal/resp/reply.hpp>
 #include <sepal/resp/request_parser.hpp>
 #include <sepal/session/input_buffer.hpp>

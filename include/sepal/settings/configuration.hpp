@@ -1,7 +1,7 @@
 // The settings as CONFIG shows and changes them.
 #pragma once
 
-#include <sepal/command/services.hpp>
+#include <sepal/command/run/services.hpp>
 #include <sepal/settings/settings.hpp>
 
 #include <functional>

@@ -3,10 +3,10 @@
 
 #include <sepal/base/choice.hpp>
 #include <sepal/base/result.hpp>
-#include <sepal/command/services.hpp>
+#include <sepal/command/run/services.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/server/server.hpp>
-#include <sepal/storage/journal.hpp>
+#include <sepal/storage/journal/journal.hpp>
 #include <sepal/tls/options.hpp>
 
 #include <array>

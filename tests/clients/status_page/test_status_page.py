@@ -40,7 +40,7 @@ class StatusPageTest(client_test.ClientTest):
             self.client.call("BF.MADD", key, *("%s%d" % (prefix, i) for i in range(first, min(count, first + 1000))))
 
     def make_overfilled(self):
-        """A filter as RedisBloom dumps it (src/filter/redisbloom.hpp), with three quarters of its bits set: two times its room."""
+        """A filter as RedisBloom dumps it (include/sepal/bloom/foreign/redisbloom.hpp), with three quarters of its bits set: two times its room."""
         bits_per_item = -math.log(0.01) / math.log(2) ** 2
         size = (int(CAPACITY * bits_per_item) // 64 + 1) * 8
         no_rounding, wide_hashes, no_scaling = 1, 4, 8

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "../../../src/keyspace/key_table.hpp"
+#include "keyspace/key_table.hpp"
 #include "support/catch.hpp"
 
 namespace key_table_property {
@@ -105,7 +105,7 @@ TEST_CASE("a key table behaves like an ordered map, for any hashes", "[keyspace]
   std::mt19937_64 random(seed);
   KeyTable table(seed, named.hash);
   const std::uint64_t empty_bytes = table.byte_count();
-  auto filter = sepal::filter::Filter::create({.capacity = 1}, {.bytes_max = 1 << 20});
+  auto filter = sepal::bloom::Filter::create({.capacity = 1}, {.bytes_max = 1 << 20});
   REQUIRE(filter);
   Model model;
   std::uint64_t size_peak = 0;

@@ -29,7 +29,7 @@ class CountingHousekeeper final : public keyspace::Housekeeper {
     filter.reset();
   }
   void dispose_database(std::shared_ptr<const void>) override { ++disposed_count; }
-  void settle(FilterPtr, filter::LayerView) override {}
+  void settle(FilterPtr, bloom::LayerView) override {}
   void due_at(keyspace::Deadline) override {}
   std::uint64_t disposed_count = 0;
 };
@@ -175,14 +175,14 @@ class Trial {
     REQUIRE(scanned == alive);
   }
   void replace(std::uint32_t database, const std::string& name) {
-    auto filter = filter::Filter::create({.capacity = 1 + below(20)}, {.bytes_max = 1 << 20});
+    auto filter = bloom::Filter::create({.capacity = 1 + below(20)}, {.bytes_max = 1 << 20});
     REQUIRE(filter);
     REQUIRE(keys_.put({.database = database, .key = name}, *filter));
     expected_[database][name] = filter->get();
     deadlines_[database].erase(name);
   }
   void grow(std::uint32_t database, const std::string& name) {
-    filter::Filter* const filter = keys_.find({.database = database, .key = name});
+    bloom::Filter* const filter = keys_.find({.database = database, .key = name});
     if (filter == nullptr) return;
     const auto others_bytes = keys_.memory_used() - filter->byte_count();
     for (int item = 0; item < 30; ++item) keys_.add_alone(database, *filter, std::to_string(item));
@@ -214,7 +214,7 @@ class Trial {
   int name_count_;
   CountingHousekeeper housekeeper_;
   Keyspace keys_;
-  std::map<std::uint32_t, std::map<std::string, filter::Filter*>> expected_;
+  std::map<std::uint32_t, std::map<std::string, bloom::Filter*>> expected_;
   std::map<std::uint32_t, std::map<std::string, Deadline>> deadlines_;  // of keys that have one
 };
 

@@ -1,6 +1,6 @@
 // A log's records, applied in order to an empty model, give the same keys, layers, counts and bits.
 #include <sepal/base/gate.hpp>
-#include <sepal/filter/image.hpp>
+#include <sepal/bloom/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "../../../src/filter/probe.hpp"
+#include "bloom/kernel/probe.hpp"
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
 #include "support/recording_journal.hpp"
@@ -32,19 +32,19 @@ using test::RecordingJournal;
 
 // A filter model with plain arithmetic.
 struct ModelLayer {
-  filter::LayerPlan plan;
+  bloom::LayerPlan plan;
   std::uint64_t item_count = 0;
   std::vector<std::uint64_t> words;
 };
 
 struct ModelFilter {
-  filter::FilterOptions options;
+  bloom::FilterOptions options;
   std::vector<ModelLayer> layers;
   std::set<std::pair<std::uint64_t, std::uint64_t>> told;  // fingerprints
   keyspace::Deadline deadline = keyspace::no_deadline;
 };
 
-void append_layer(ModelFilter& filter, const filter::LayerPlan& plan) {
+void append_layer(ModelFilter& filter, const bloom::LayerPlan& plan) {
   filter.layers.push_back(
       {.plan = plan, .item_count = 0, .words = std::vector<std::uint64_t>(plan.byte_count() / 8)});
 }
@@ -54,20 +54,20 @@ void add(ModelFilter& filter, const Fingerprint& fingerprint) {
   REQUIRE(filter.told.emplace(fingerprint.low, fingerprint.high).second);
   ModelLayer& newest = filter.layers.back();
   ++newest.item_count;
-  const std::uint64_t block = filter::block_of(fingerprint, newest.plan.block_count);
+  const std::uint64_t block = bloom::block_of(fingerprint, newest.plan.block_count);
   for (std::uint32_t probe = 0; probe < newest.plan.probe_count; ++probe) {
     const std::uint64_t bit =
-        block * newest.plan.block_bits + filter::position_of(fingerprint, probe, newest.plan.block_bits);
+        block * newest.plan.block_bits + bloom::position_of(fingerprint, probe, newest.plan.block_bits);
     newest.words[bit / 64] |= std::uint64_t{1} << (bit % 64);
   }
 }
 
 void adopt(ModelFilter& filter, const Recorded& operation) {
-  const auto image = filter::filter_of(operation.image, {.bytes_max = 1 << 30, .layers_max = 1000});
+  const auto image = bloom::filter_of(operation.image, {.bytes_max = 1 << 30, .layers_max = 1000});
   REQUIRE(image);
   filter = {.options = (*image)->options(), .layers = {}, .told = {}, .deadline = operation.deadline};
   REQUIRE((*image)->item_count() == 0);
-  for (const filter::LayerView& layer : (*image)->layers()) append_layer(filter, layer.plan());
+  for (const bloom::LayerView& layer : (*image)->layers()) append_layer(filter, layer.plan());
 }
 
 class Model {
@@ -146,7 +146,7 @@ class Model {
 
   static void check(const Keyspace& keys, DatabaseKey key, const ModelFilter& expected) {
     REQUIRE(keys.deadline(key) == expected.deadline);
-    const filter::Filter& filter = *keys.find(key);
+    const bloom::Filter& filter = *keys.find(key);
     REQUIRE(filter.options() == expected.options);
     REQUIRE(filter.item_count() == expected.told.size());
     const auto layers = filter.layers();
@@ -194,8 +194,8 @@ class Worker {
     } else if (dice < 985) {
       static_cast<void>(mutator_.rename(key.database, key.key, any_name()));
     } else if (dice < 988) {
-      const auto made = filter::Filter::create({.error_rate = 1e-9, .capacity = 1 + below(500), .seed = 1},
-                                               {.bytes_max = 1 << 20});
+      const auto made = bloom::Filter::create({.error_rate = 1e-9, .capacity = 1 + below(500), .seed = 1},
+                                              {.bytes_max = 1 << 20});
       static_cast<void>(mutator_.adopt(key, *made, static_cast<keyspace::Deadline>(below(4) * 30)));
     } else if (dice < 990) {
       static_cast<void>(mutator_.move(key, static_cast<std::uint32_t>(below(databases_used))));
@@ -227,13 +227,13 @@ class Worker {
     const auto added = std::make_unique<bool[]>(count);
     {
       gate_.enter(side_);
-      filter::Filter* const filter = keys_.find(key);
+      bloom::Filter* const filter = keys_.find(key);
       const bool done = filter != nullptr && mutator_.try_add(key, *filter, views, {added.get(), count});
       gate_.leave(side_);
       if (done) return;
     }
     const GateClosed closed(gate_);
-    filter::Filter* filter = keys_.find(key);
+    bloom::Filter* filter = keys_.find(key);
     if (filter == nullptr) {
       const auto created = mutator_.create(key, {.error_rate = 1e-9,
                                                  .capacity = 1 + below(2000),
@@ -252,7 +252,7 @@ class Worker {
   std::mt19937_64 random_;
   Mutator mutator_;
   std::vector<std::string> items_;
-  std::vector<filter::Filter::AddOutcome> outcomes_;
+  std::vector<bloom::Filter::AddOutcome> outcomes_;
 };
 
 }  // namespace

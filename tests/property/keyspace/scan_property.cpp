@@ -25,7 +25,7 @@ using sepal::test::FreeingHousekeeper;
 class Scene {
  public:
   explicit Scene(std::uint64_t seed) : random_(seed), keys_({.seed = seed}, housekeeper_) {
-    auto filter = filter::Filter::create({.capacity = 1}, {.bytes_max = 1 << 20});
+    auto filter = bloom::Filter::create({.capacity = 1}, {.bytes_max = 1 << 20});
     REQUIRE(filter);
     filter_ = *filter;
   }

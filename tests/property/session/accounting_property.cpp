@@ -331,10 +331,10 @@ class Overseer {
   // Layers are filled to their capacity, never above it, before a filter grows.
   std::string ill_filled(std::size_t key) {
     const GateClosed closed(run_.world.ground.gate);
-    const filter::Filter* const filter = run_.world.ground.keyspace.find({.database = 0, .key = keys[key]});
+    const bloom::Filter* const filter = run_.world.ground.keyspace.find({.database = 0, .key = keys[key]});
     if (filter == nullptr) return {};
-    const std::vector<filter::LayerView> layers = filter->layers();
-    for (const filter::LayerView& layer : layers) {
+    const std::vector<bloom::LayerView> layers = filter->layers();
+    for (const bloom::LayerView& layer : layers) {
       const bool newest = &layer == &layers.back();
       const std::uint64_t capacity = layer.plan().capacity;
       if (layer.item_count() > capacity || (!newest && layer.item_count() < capacity))

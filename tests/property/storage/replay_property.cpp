@@ -1,9 +1,9 @@
 // A journal that is replayed onto a generation that was taken meanwhile, or onto nothing, gives the same
 // keys, layers, counts and bits.
 #include <sepal/base/gate.hpp>
-#include <sepal/filter/image.hpp>
+#include <sepal/bloom/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
-#include <sepal/storage/replay.hpp>
+#include <sepal/storage/journal/replay.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -90,12 +90,12 @@ class Workload {
   }
 
   void add(DatabaseKey key) {
-    filter::Filter* filter = filters_.keyspace.find(key);
+    bloom::Filter* filter = filters_.keyspace.find(key);
     if (filter == nullptr) {
-      const filter::FilterOptions options{.error_rate = chance(2) ? 0.1 : 0.001,
-                                          .capacity = 1 + below(chance(4) ? 2000 : 20),
-                                          .expansion = static_cast<std::uint32_t>(below(4)),
-                                          .seed = random_()};
+      const bloom::FilterOptions options{.error_rate = chance(2) ? 0.1 : 0.001,
+                                         .capacity = 1 + below(chance(4) ? 2000 : 20),
+                                         .expansion = static_cast<std::uint32_t>(below(4)),
+                                         .seed = random_()};
       filter = *mutator_.create(key, options);
     }
     std::vector<std::string> items;
@@ -104,7 +104,7 @@ class Workload {
     const std::vector<std::string_view> views(items.begin(), items.end());
     bool added[100];
     if (chance(2) && mutator_.try_add(key, *filter, views, std::span(added).first(views.size()))) return;
-    std::vector<filter::Filter::AddOutcome> outcomes;
+    std::vector<bloom::Filter::AddOutcome> outcomes;
     mutator_.add_alone(key, *filter, views, outcomes);
   }
 
@@ -123,15 +123,15 @@ class Generation {
   [[nodiscard]] bool complete() const { return taken_.size() == entries_.size(); }
   void take_one(std::uint64_t position) {
     const keyspace::CutEntry& entry = entries_[taken_.size()];
-    taken_.push_back({.position = position, .header = filter::header_of(*entry.filter)});
+    taken_.push_back({.position = position, .header = bloom::header_of(*entry.filter)});
   }
 
   // Fills a keyspace as a load would.
   storage::ReplayStart load_into(keyspace::Keyspace& keyspace) const {
     storage::ReplayStart start{.cut = cut_, .positions = {}};
     for (std::size_t i = 0; i < entries_.size(); ++i) {
-      const filter::ImageHeader& header = taken_[i].header;
-      auto filter = filter::Filter::restore(header.options, header.layers, test::roomy);
+      const bloom::ImageHeader& header = taken_[i].header;
+      auto filter = bloom::Filter::restore(header.options, header.layers, test::roomy);
       REQUIRE(filter);
       const auto layers = entries_[i].filter->layers();
       for (std::uint32_t layer = 0; layer < header.layers.size(); ++layer)
@@ -151,7 +151,7 @@ class Generation {
  private:
   struct Taken {
     std::uint64_t position = 0;
-    filter::ImageHeader header;
+    bloom::ImageHeader header;
   };
   std::uint64_t cut_;
   std::vector<keyspace::CutEntry> entries_;

@@ -1,5 +1,5 @@
 // The law: a load gives the saved keyspace. Filters, keys and file boundaries are random.
-#include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
 
 #include <random>
 
@@ -27,7 +27,7 @@ std::string random_key(std::mt19937_64& random) {
   return key;
 }
 
-filter::FilterOptions random_options(std::mt19937_64& random) {
+bloom::FilterOptions random_options(std::mt19937_64& random) {
   constexpr double rates[] = {0.25, 0.1, 0.01, 0.001, 1e-6};
   constexpr std::uint64_t capacities[] = {1, 2, 10, 100, 5000};
   return {.error_rate = rates[below(random, std::size_t{5})],
@@ -41,13 +41,13 @@ void add_random_filters(test::Filters& filters, std::mt19937_64& random) {
     const std::uint32_t database = below(random, keyspace::database_count);
     const std::string key = random_key(random);
     if (filters.keyspace.find({.database = database, .key = key}) != nullptr) continue;
-    const filter::FilterOptions options = random_options(random);
+    const bloom::FilterOptions options = random_options(random);
     filters.add(database, key, below(random, 6 * options.capacity + 1), options);
   }
 }
 
 // Checks that both filters give the same answer for any item.
-bool answers_alike(const filter::Filter& a, const filter::Filter& b, std::mt19937_64& random) {
+bool answers_alike(const bloom::Filter& a, const bloom::Filter& b, std::mt19937_64& random) {
   for (int i = 0; i < 50; ++i) {
     const std::string item = random_key(random);
     if (test::contains(a, item) != test::contains(b, item)) return false;
@@ -56,7 +56,7 @@ bool answers_alike(const filter::Filter& a, const filter::Filter& b, std::mt1993
 }
 
 // Checks that no added item is missing.
-bool keeps_items(const filter::Filter& filter, const std::string& key, std::uint64_t items) {
+bool keeps_items(const bloom::Filter& filter, const std::string& key, std::uint64_t items) {
   for (std::uint64_t i = 0; i < items; ++i)
     if (!test::contains(filter, key + "/" + std::to_string(i))) return false;
   return true;
@@ -82,7 +82,7 @@ TEST_CASE("a load restores every bit and every answer of the saved filters", "[s
     const auto cut = filters.keyspace.cut();
     REQUIRE(test::same(cut, loaded.filters));
     for (const auto& entry : cut) {
-      const filter::Filter& found = *loaded.filters.at({entry.database, entry.key});
+      const bloom::Filter& found = *loaded.filters.at({entry.database, entry.key});
       CHECK(found.item_count() == entry.filter->item_count());
       CHECK(answers_alike(*entry.filter, found, random));
     }
@@ -93,7 +93,7 @@ TEST_CASE("a loaded filter grows like the saved one, and loses nothing", "[stora
   for (std::uint64_t seed = 0; seed < case_count; ++seed) {
     INFO("seed " << seed);
     std::mt19937_64 random(seed);
-    filter::FilterOptions options = random_options(random);
+    bloom::FilterOptions options = random_options(random);
     options.expansion = 2 + below(random, std::uint32_t{3});
     const std::uint64_t before = below(random, std::uint64_t{400});
     const std::uint64_t after = before + below(random, std::uint64_t{400});
@@ -106,8 +106,8 @@ TEST_CASE("a loaded filter grows like the saved one, and loses nothing", "[stora
     REQUIRE((*directory)->save(filters.snapshot(), {}));
     const auto loaded = test::load(**directory);
     REQUIRE(loaded.filters.size() == 1);
-    filter::Filter& found = *loaded.filters.begin()->second;
-    filter::Filter& original = *filters.keyspace.find({.database = 0, .key = "key"});
+    bloom::Filter& found = *loaded.filters.begin()->second;
+    bloom::Filter& original = *filters.keyspace.find({.database = 0, .key = "key"});
     for (std::uint64_t i = before; i < after; ++i) {
       const std::string item = "key/" + std::to_string(i);
       const auto there = found.add_alone(item, test::roomy);
@@ -131,7 +131,7 @@ test::LoadOutcome loaded_elsewhere(const test::SimulatedDisk& disk) {
 void change_something(test::Filters& filters, std::mt19937_64& random) {
   const auto any_key = [&] { return std::to_string(below(random, 6)); };
   const std::string key = any_key();
-  filter::Filter* const present = filters.keyspace.find({.database = 0, .key = key});
+  bloom::Filter* const present = filters.keyspace.find({.database = 0, .key = key});
   switch (below(random, 5)) {
     case 0:
       if (present != nullptr) static_cast<void>(filters.keyspace.rename(0, key, any_key()));

@@ -1,11 +1,11 @@
 // Random changes of strings against texts: what is read, the account of memory, and a start from a generation
 // whose bits a save has read while the strings changed.
 #include <sepal/base/gate.hpp>
-#include <sepal/filter/bit_string.hpp>
-#include <sepal/filter/image.hpp>
-#include <sepal/filter/rdb.hpp>
+#include <sepal/bloom/filter/image.hpp>
+#include <sepal/bloom/foreign/rdb.hpp>
+#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/keyspace/mutator.hpp>
-#include <sepal/storage/replay.hpp>
+#include <sepal/storage/journal/replay.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace string_property {
 namespace {
 
 using namespace sepal;
-using filter::BitString;
+using bloom::BitString;
 using keyspace::DatabaseKey;
 using keyspace::Deadline;
 using keyspace::Keyspace;
@@ -49,7 +49,7 @@ void check_same(const Keyspace& keys, const Model& model) {
   REQUIRE(keys.total_size() == model.size());
   for (const auto& [name, expected] : model) {
     INFO("key " << name);
-    const filter::Filter* const found = keys.find({.database = 0, .key = name});
+    const bloom::Filter* const found = keys.find({.database = 0, .key = name});
     REQUIRE(found != nullptr);
     REQUIRE(found->is_string());
     const BitString string(*found);
@@ -83,7 +83,7 @@ class Save {
     start.cut = position_;
     for (Saved& saved : strings_) {
       while (!saved.done()) saved.step();
-      auto made = filter::filter_of(saved.image, test::roomy);
+      auto made = bloom::filter_of(saved.image, test::roomy);
       REQUIRE(made);
       REQUIRE(keys.put({.database = 0, .key = saved.key}, *made, saved.deadline));
     }
@@ -108,7 +108,7 @@ class Save {
     [[nodiscard]] bool done() const { return !image.empty() && bits_at + bits_read == image.size(); }
     void step() {
       if (image.empty()) {
-        image = filter::encode(filter::header_of(*string));
+        image = bloom::encode(bloom::header_of(*string));
         bits_at = image.size();
         image.resize(bits_at + BitString(*string).capacity());
       } else if (!done()) {
@@ -200,7 +200,7 @@ class World {
     const DatabaseKey key{.database = 0, .key = name};
     const std::uint64_t position = 8 * any_offset() + below(8);
     const bool was_set = model_.contains(name) && model_bit(model_[name].bytes, position);
-    if (const filter::Filter* const found = keys().find(key); found != nullptr && below(3) != 0) {
+    if (const bloom::Filter* const found = keys().find(key); found != nullptr && below(3) != 0) {
       const auto answer = mutator_.try_set_bit(key, *found, position);
       if (answer) {
         REQUIRE(*answer == was_set);
@@ -233,11 +233,11 @@ class World {
   }
   // Through the payload of DUMP and RESTORE, or through an image, as COPY does.
   void copy(const std::string& from, const std::string& to) {
-    const filter::Filter* const source = keys().find({.database = 0, .key = from});
+    const bloom::Filter* const source = keys().find({.database = 0, .key = from});
     if (source == nullptr) return;
-    const std::string dump = filter::rdb_dump_of(BitString(*source).text());
-    const auto made = below(2) == 0 ? filter::decode_rdb_string(std::as_bytes(std::span(dump)), test::roomy)
-                                    : filter::filter_of(filter::whole_image(*source), test::roomy);
+    const std::string dump = bloom::rdb_dump_of(BitString(*source).text());
+    const auto made = below(2) == 0 ? bloom::decode_rdb_string(std::as_bytes(std::span(dump)), test::roomy)
+                                    : bloom::filter_of(bloom::whole_image(*source), test::roomy);
     REQUIRE(made);
     const Deadline deadline = model_[from].deadline;
     REQUIRE(mutator_.put_string({.database = 0, .key = to}, *made, deadline));

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <string>
 
-#include "../../../src/tools/string_mover.hpp"
 #include "support/catch.hpp"
+#include "tools/redis/string_mover.hpp"
 
 namespace string_mover_property {
 

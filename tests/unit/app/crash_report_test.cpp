@@ -1,4 +1,4 @@
-#include "app/crash_report.hpp"
+#include "app/system/crash_report.hpp"
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/descriptor.hpp>

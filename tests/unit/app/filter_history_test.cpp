@@ -1,4 +1,4 @@
-#include "app/filter_history.hpp"
+#include "app/threads/filter_history.hpp"
 
 #include <algorithm>
 #include <chrono>

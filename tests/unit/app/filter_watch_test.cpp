@@ -1,4 +1,4 @@
-#include "app/filter_watch.hpp"
+#include "app/threads/filter_watch.hpp"
 
 #include <chrono>
 #include <string>

@@ -1,4 +1,4 @@
-#include "app/listeners.hpp"
+#include "app/start/listeners.hpp"
 
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-#include "app/page_settling.hpp"
+#include "app/threads/page_settling.hpp"
 
 #include <sepal/base/mutex.hpp>
 #include <sepal/base/thread.hpp>
@@ -20,12 +20,12 @@ namespace sepal::app::page_settling_test {
 namespace {
 
 using namespace std::chrono_literals;
-using filter::Filter;
-using filter::FilterPtr;
-using filter::LayerView;
+using bloom::Filter;
+using bloom::FilterPtr;
+using bloom::LayerView;
 
 constexpr std::chrono::seconds patience = 60s;
-constexpr filter::FilterLimits plenty{.bytes_max = std::uint64_t{1} << 32, .layers_max = 64};
+constexpr bloom::FilterLimits plenty{.bytes_max = std::uint64_t{1} << 32, .layers_max = 64};
 
 // Counts the calls of the thread.
 class Told {
@@ -61,7 +61,7 @@ struct SettlingWorld {
 
 // A filter with so many big layers, all of whose pages are in use.
 FilterPtr used_filter(std::uint32_t layer_count) {
-  const filter::FilterOptions options{.error_rate = 1e-9, .capacity = 400'000, .expansion = 1};
+  const bloom::FilterOptions options{.error_rate = 1e-9, .capacity = 400'000, .expansion = 1};
   auto made = Filter::create(options, plenty);
   REQUIRE(made);
   const FilterPtr filter = *made;

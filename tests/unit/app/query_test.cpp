@@ -1,4 +1,4 @@
-#include "app/query.hpp"
+#include "app/pages/query.hpp"
 
 #include <string>
 

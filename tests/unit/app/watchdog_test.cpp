@@ -1,4 +1,4 @@
-#include "app/watchdog.hpp"
+#include "app/threads/watchdog.hpp"
 
 #include <cstddef>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // The options of BF.RESERVE and BF.INSERT, and what BF.INFO and BF.DEBUG answer, without a host.
-#include <sepal/bloom/facts.hpp>
-#include <sepal/bloom/options.hpp>
-#include <sepal/bloom/texts.hpp>
+#include <sepal/bloom/commands/facts.hpp>
+#include <sepal/bloom/commands/options.hpp>
+#include <sepal/bloom/commands/texts.hpp>
 
 #include <string>
 #include <variant>
@@ -15,7 +15,7 @@ using namespace sepal;         // NOLINT(google-build-using-namespace): a test o
 using namespace sepal::bloom;  // NOLINT(google-build-using-namespace)
 using Words = std::vector<std::string_view>;
 
-const filter::FilterOptions defaults{.error_rate = 0.01, .capacity = 100, .expansion = 2, .seed = 7};
+const bloom::FilterOptions defaults{.error_rate = 0.01, .capacity = 100, .expansion = 2, .seed = 7};
 
 std::string_view refusal_of_reserve(const Words& words) {
   const auto parsed = parse_reserve(words, defaults);
@@ -34,7 +34,7 @@ TEST_CASE("BF.RESERVE's options are read by their position", "[bloom]") {
       parse_reserve(Words{"0.001", "1000", "expansion", "4", "EX", "9", "EX", "10"}, defaults);
   const auto& request = std::get<ReserveRequest>(parsed);
   CHECK(request.options ==
-        filter::FilterOptions{.error_rate = 0.001, .capacity = 1000, .expansion = 4, .seed = 7});
+        bloom::FilterOptions{.error_rate = 0.001, .capacity = 1000, .expansion = 4, .seed = 7});
   CHECK(request.seconds == 10);
   CHECK(
       std::get<ReserveRequest>(parse_reserve(Words{"0.5", "1", "NONSCALING"}, defaults)).options.expansion ==
@@ -75,13 +75,13 @@ TEST_CASE("BF.INSERT's options end with the items", "[bloom]") {
 }
 
 TEST_CASE("what BF.INFO and BF.DEBUG say of a filter", "[bloom]") {
-  const auto filter = filter::Filter::create(defaults, {.bytes_max = 1 << 20});
+  const auto filter = bloom::Filter::create(defaults, {.bytes_max = 1 << 20});
   REQUIRE(filter);
   CHECK(info_fields().size() == 5);
   CHECK(find_info_field("iTems")->value(**filter) == 0);
   CHECK(find_info_field("EXPANSION")->value(**filter) == 2);
   CHECK(find_info_field("NOTHING") == nullptr);
-  const auto fixed = filter::Filter::create({.capacity = 10, .expansion = 0}, {.bytes_max = 1 << 20});
+  const auto fixed = bloom::Filter::create({.capacity = 10, .expansion = 0}, {.bytes_max = 1 << 20});
   REQUIRE(fixed);
   CHECK_FALSE(find_info_field("EXPANSION")->value(**fixed).has_value());
   const std::string line = debug_line((*filter)->newest_layer());

@@ -1,7 +1,7 @@
-#include "../../../src/command/absent_commands.hpp"
+#include "command/table/absent_commands.hpp"
 
 #include <sepal/base/word_list.hpp>
-#include <sepal/command/command_table.hpp>
+#include <sepal/command/table/command_table.hpp>
 
 #include <algorithm>
 #include <fstream>

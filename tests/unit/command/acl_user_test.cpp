@@ -1,7 +1,7 @@
 // Users, rules and permissions, without a server.
 #include <sepal/base/digest.hpp>
-#include <sepal/command/acl_user.hpp>
-#include <sepal/command/command_table.hpp>
+#include <sepal/command/table/command_table.hpp>
+#include <sepal/command/users/acl_user.hpp>
 
 #include <string>
 #include <string_view>

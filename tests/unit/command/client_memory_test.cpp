@@ -1,5 +1,5 @@
 // Which clients are closed when all of them together hold more than maxmemory_clients.
-#include <sepal/command/client_memory.hpp>
+#include <sepal/command/run/client_memory.hpp>
 
 #include <cstdint>
 #include <vector>

@@ -1,4 +1,4 @@
-#include <sepal/command/error_texts.hpp>
+#include <sepal/command/table/error_texts.hpp>
 
 #include <string_view>
 #include <vector>

@@ -1,5 +1,5 @@
 // Checks the table's rows, and compares them with docs/protocol.md and with the recorded exchanges.
-#include <sepal/command/command_table.hpp>
+#include <sepal/command/table/command_table.hpp>
 
 #include <algorithm>
 #include <cctype>

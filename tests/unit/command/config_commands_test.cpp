@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "../../../src/command/config_fixed.hpp"
+#include "command/server/config_fixed.hpp"
 #include "support/catch.hpp"
 #include "world.hpp"
 

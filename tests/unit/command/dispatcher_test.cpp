@@ -1,4 +1,4 @@
-#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/run/dispatcher.hpp>
 
 #include "support/catch.hpp"
 #include "world.hpp"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "../../../src/command/command_index.hpp"
+#include "command/table/command_index.hpp"
 #include "support/catch.hpp"
 #include "unit/command/world.hpp"
 

@@ -1,6 +1,6 @@
 // BF.IMPORTBITMAP: its replies, errors and limits, and what the journal gets.
-#include <sepal/filter/bit_string.hpp>
-#include <sepal/filter/schemes.hpp>
+#include <sepal/bloom/foreign/schemes.hpp>
+#include <sepal/bloom/strings/bit_string.hpp>
 
 #include <limits>
 #include <string>
@@ -14,10 +14,10 @@ namespace import_bitmap_test {
 namespace {
 
 using namespace sepal;
+using bloom::ClientBits;
+using bloom::Scheme;
 using command::Next;
 using command::testing::readable;
-using filter::ClientBits;
-using filter::Scheme;
 using keyspace::DatabaseKey;
 using Kind = test::Recorded::Kind;
 
@@ -32,7 +32,7 @@ struct World : command::testing::World {
   void add(const std::string& key, const ClientBits& bits, int begin, int end) {
     for (int i = begin; i < end; ++i) {
       std::vector<std::uint64_t> positions(bits.probe_count);
-      filter::positions_of(item(i), bits, positions);
+      bloom::positions_of(item(i), bits, positions);
       for (const std::uint64_t position : positions) send({"SETBIT", key, std::to_string(position), "1"});
     }
   }
@@ -122,7 +122,7 @@ TEST_CASE("a key that is taken is replaced only if REPLACE says so", "[command][
 }
 
 TEST_CASE("every scheme has its options", "[command][bitmap]") {
-  for (const filter::SchemeFacts& facts : filter::schemes()) {
+  for (const bloom::SchemeFacts& facts : bloom::schemes()) {
     CAPTURE(facts.name);
     World world;
     const ClientBits bits{.scheme = facts.scheme,

@@ -1,5 +1,5 @@
 // Commands and the journal: which changes are recorded, which requests are refused, and which wait.
-#include <sepal/command/command_table.hpp>
+#include <sepal/command/table/command_table.hpp>
 
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-#include <sepal/command/login_delay.hpp>
+#include <sepal/command/users/login_delay.hpp>
 
 #include <chrono>
 

@@ -1,4 +1,4 @@
-#include <sepal/command/metrics_text.hpp>
+#include <sepal/command/server/metrics_text.hpp>
 
 #include <chrono>
 #include <string>

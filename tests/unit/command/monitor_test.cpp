@@ -1,5 +1,5 @@
 // MONITOR: what is shown, and how.
-#include <sepal/command/monitors.hpp>
+#include <sepal/command/clients/monitors.hpp>
 
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
 // SLOWLOG and LATENCY.
-#include <sepal/command/latency_events.hpp>
-#include <sepal/command/slow_log.hpp>
+#include <sepal/command/server/latency_events.hpp>
+#include <sepal/command/server/slow_log.hpp>
 
 #include <chrono>
 #include <string>

@@ -1,5 +1,5 @@
 // Long requests run in parts: the answer of the whole, and what other clients may do between two parts.
-#include <sepal/command/partial_run.hpp>
+#include <sepal/command/run/partial_run.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // CLIENT PAUSE and CLIENT UNPAUSE: which requests wait, and until when.
-#include <sepal/command/pause.hpp>
+#include <sepal/command/run/pause.hpp>
 
 #include <chrono>
 #include <string>

@@ -1,7 +1,7 @@
 // Scripts. What the reference answers is in tests/golden; here is what only Sepal decides: the gate, the
 // journal, the limits, and other clients beside a script that runs for long.
-#include <sepal/command/error_texts.hpp>
-#include <sepal/command/scripts.hpp>
+#include <sepal/command/run/scripts.hpp>
+#include <sepal/command/table/error_texts.hpp>
 
 #include <string>
 #include <string_view>

@@ -1,5 +1,5 @@
-#include <sepal/command/status_json.hpp>
-#include <sepal/filter/filter.hpp>
+#include <sepal/bloom/filter/filter.hpp>
+#include <sepal/command/server/status_json.hpp>
 
 #include <string>
 
@@ -62,8 +62,8 @@ TEST_CASE("a filter is a row under the names of its columns", "[command][status]
 
 TEST_CASE("a plan is that of a filter which is created so", "[command][status]") {
   for (const std::uint32_t expansion : {0U, 2U}) {
-    const filter::FilterOptions options{.error_rate = 0.001, .capacity = 1'000'000, .expansion = expansion};
-    const auto planned = filter::Filter::plan(options, {.bytes_max = 1 << 30});
+    const bloom::FilterOptions options{.error_rate = 0.001, .capacity = 1'000'000, .expansion = expansion};
+    const auto planned = bloom::Filter::plan(options, {.bytes_max = 1 << 30});
     const auto text = plan_json(options);
     REQUIRE(planned);
     REQUIRE(text);

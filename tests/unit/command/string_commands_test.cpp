@@ -1,8 +1,8 @@
 // Commands on strings and their bits: what the recorded exchanges do not say, and what the journal gets.
-#include <sepal/command/transaction.hpp>
-#include <sepal/filter/bit_string.hpp>
-#include <sepal/filter/memory.hpp>
-#include <sepal/filter/rdb.hpp>
+#include <sepal/bloom/foreign/rdb.hpp>
+#include <sepal/bloom/memory/memory.hpp>
+#include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/command/run/transaction.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -54,9 +54,9 @@ struct World : command::testing::World {
     return all;
   }
   std::string text(std::string_view key) {
-    const filter::Filter* const value = keyspace.find({.database = 0, .key = key});
+    const bloom::Filter* const value = keyspace.find({.database = 0, .key = key});
     REQUIRE(value != nullptr);
-    return filter::BitString(*value).text();
+    return bloom::BitString(*value).text();
   }
   std::string last_reply;
 };
@@ -435,7 +435,7 @@ TEST_CASE("a string that Redis keeps as a number, or has packed, is restored as 
 TEST_CASE("a payload of a string whose contents are wrong is refused", "[command]") {
   const auto sealed = [](std::string value) {
     value = std::string(1, '\0') + value + std::string("\x0a\0", 2);
-    std::uint64_t checksum = filter::rdb_checksum(std::as_bytes(std::span(value)));
+    std::uint64_t checksum = bloom::rdb_checksum(std::as_bytes(std::span(value)));
     for (int byte = 0; byte < 8; ++byte, checksum >>= 8) value += static_cast<char>(checksum & 0xff);
     return value;
   };
@@ -875,7 +875,7 @@ TEST_CASE("a long string is answered also when memory is short", "[command]") {
 TEST_CASE("a sparse string beyond the mappings of the process is refused, and the server goes on",
           "[command]") {
   World world;
-  filter::limit_string_mappings(4);  // 1 string
+  bloom::limit_string_mappings(4);  // 1 string
   CHECK(world.send({"SETBIT", "a", "4000000", "1"}) == ":0");
   const std::string refused =
       "-ERR the server holds as many strings of 256 KiB or more as vm.max_map_count of the system allows, "
@@ -889,7 +889,7 @@ TEST_CASE("a sparse string beyond the mappings of the process is refused, and th
   CHECK(world.send({"SETBIT", "b", "80000", "1"}) == ":0");
   world.send({"DEL", "a"});
   CHECK(world.send({"SETBIT", "b", "4000000", "1"}) == ":0");
-  filter::limit_string_mappings(std::numeric_limits<std::uint64_t>::max());
+  bloom::limit_string_mappings(std::numeric_limits<std::uint64_t>::max());
 }
 
 TEST_CASE("MGET answers no more than maxmemory_clients", "[command]") {

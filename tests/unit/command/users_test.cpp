@@ -1,7 +1,7 @@
 // The table of users, ACL files, and the log of denials.
-#include <sepal/command/acl_log.hpp>
-#include <sepal/command/client_state.hpp>
-#include <sepal/command/users.hpp>
+#include <sepal/command/run/client_state.hpp>
+#include <sepal/command/users/acl_log.hpp>
+#include <sepal/command/users/users.hpp>
 
 #include <string>
 #include <string_view>

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "../../../src/command/config_values.hpp"
+#include "command/server/config_values.hpp"
 #include "support/catch.hpp"
 
 namespace values_test {

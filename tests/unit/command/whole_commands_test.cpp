@@ -1,5 +1,5 @@
-#include <sepal/filter/image.hpp>
-#include <sepal/filter/rdb.hpp>
+#include <sepal/bloom/filter/image.hpp>
+#include <sepal/bloom/foreign/rdb.hpp>
 
 #include <cstddef>
 #include <limits>
@@ -172,8 +172,8 @@ TEST_CASE("a payload restores the filter, small or big", "[command][whole]") {
   std::string restored = world.send({"RESTORE", "b", "0", payload});
   if (big) restored = work_off(world);
   CHECK(restored == "+OK");
-  CHECK(filter::whole_image(*world.keyspace.find({.database = 0, .key = "a"})) ==
-        filter::whole_image(*world.keyspace.find({.database = 0, .key = "b"})));
+  CHECK(bloom::whole_image(*world.keyspace.find({.database = 0, .key = "a"})) ==
+        bloom::whole_image(*world.keyspace.find({.database = 0, .key = "b"})));
 }
 
 TEST_CASE("a payload with any byte changed, cut off or added is refused, and changes nothing",
@@ -203,14 +203,14 @@ TEST_CASE("RESTORE takes the payload that DUMP answered before", "[command][whol
   World world;
   world.send({"BF.RESERVE", "a", "0.01", "100"});
   world.send({"BF.MADD", "a", "x", "y"});
-  const auto image = filter::whole_image(*world.keyspace.find({.database = 0, .key = "a"}));
+  const auto image = bloom::whole_image(*world.keyspace.find({.database = 0, .key = "a"}));
   std::string payload(reinterpret_cast<const char*>(image.data()), image.size());
   payload += std::string("\x01\0", 2);
   std::string sum(8, '\0');
   store_little_endian(std::as_writable_bytes(std::span(sum)).data(),
                       Checksum::of(std::as_bytes(std::span(payload))));
   CHECK(world.send({"RESTORE", "b", "0", payload + sum}) == "+OK");
-  CHECK(filter::whole_image(*world.keyspace.find({.database = 0, .key = "b"})) == image);
+  CHECK(bloom::whole_image(*world.keyspace.find({.database = 0, .key = "b"})) == image);
   sum[0] = static_cast<char>(sum[0] ^ 1);
   CHECK(world.send({"RESTORE", "c", "0", payload + sum}) ==
         "-ERR DUMP payload version or checksum are wrong");

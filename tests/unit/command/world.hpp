@@ -1,8 +1,8 @@
 // The dispatcher, a keyspace and the settings, with fakes for the other modules above.
 #pragma once
 
-#include <sepal/command/dispatcher.hpp>
-#include <sepal/command/services.hpp>
+#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/services.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/resp/reply.hpp>
 #include <sepal/settings/configuration.hpp>

@@ -14,7 +14,7 @@ using namespace sepal::keyspace;
 
 namespace {
 
-using Content = std::map<std::pair<std::uint32_t, std::string>, std::pair<filter::Filter*, Deadline>>;
+using Content = std::map<std::pair<std::uint32_t, std::string>, std::pair<bloom::Filter*, Deadline>>;
 
 struct Changing {
   test::FreeingHousekeeper housekeeper;
@@ -110,7 +110,7 @@ TEST_CASE("a cut has the keyspace of its first instant, whatever changes between
           static_cast<void>(changing.keys.rename(database, key, other));
           break;
         case 5:
-          if (filter::Filter* const moved = changing.keys.find({.database = database, .key = key}))
+          if (bloom::Filter* const moved = changing.keys.find({.database = database, .key = key}))
             static_cast<void>(changing.keys.put({.database = database, .key = other}, FilterPtr(moved)));
           break;
         case 6:

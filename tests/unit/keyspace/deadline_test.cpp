@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "../../../src/keyspace/key_table.hpp"
+#include "keyspace/key_table.hpp"
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
 
@@ -23,7 +23,7 @@ class Waking final : public Housekeeper {
  public:
   void dispose(FilterPtr) override { ++disposed; }
   void dispose_database(std::shared_ptr<const void>) override {}
-  void settle(FilterPtr, filter::LayerView) override {}
+  void settle(FilterPtr, bloom::LayerView) override {}
   void due_at(Deadline deadline) override { due.push_back(deadline); }
   std::vector<Deadline> due;
   int disposed = 0;
@@ -134,7 +134,7 @@ TEST_CASE("a scan visits keys past their deadline and does not answer them", "[k
 TEST_CASE("put sets the given deadline of the key", "[keyspace][expiry]") {
   Fixture fixture;
   fixture.create("a", 500);
-  auto filter = filter::Filter::create({}, {.bytes_max = 1 << 20});
+  auto filter = bloom::Filter::create({}, {.bytes_max = 1 << 20});
   REQUIRE(fixture.keys.put({.database = 0, .key = "a"}, *filter));
   CHECK(fixture.keys.deadline({.database = 0, .key = "a"}) == no_deadline);
   REQUIRE(fixture.keys.put({.database = 0, .key = "b"}, *filter, 7));

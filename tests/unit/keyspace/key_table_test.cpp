@@ -1,4 +1,4 @@
-#include "../../../src/keyspace/key_table.hpp"
+#include "keyspace/key_table.hpp"
 
 #include <sepal/keyspace/keyspace.hpp>
 
@@ -23,7 +23,7 @@ using sepal::keyspace::Segment;
 using sepal::keyspace::StoredKey;
 
 FilterPtr make_filter() {
-  auto created = sepal::filter::Filter::create({.capacity = 1}, {.bytes_max = 1 << 20});
+  auto created = sepal::bloom::Filter::create({.capacity = 1}, {.bytes_max = 1 << 20});
   REQUIRE(created);
   return *created;
 }

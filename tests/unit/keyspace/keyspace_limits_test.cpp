@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "../../../src/keyspace/key_table.hpp"
+#include "keyspace/key_table.hpp"
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
 
@@ -25,13 +25,13 @@ constexpr std::uint64_t plenty = std::uint64_t{1} << 40;
 constexpr std::uint64_t capacity = 10'000;
 
 std::uint64_t planned_bytes(std::uint64_t item_capacity) {
-  const auto planned = filter::Filter::plan({.capacity = item_capacity}, {.bytes_max = plenty});
+  const auto planned = bloom::Filter::plan({.capacity = item_capacity}, {.bytes_max = plenty});
   REQUIRE(planned);
   return planned->byte_count;
 }
 
 FilterPtr make_filter() {
-  auto created = filter::Filter::create({.capacity = capacity}, {.bytes_max = plenty});
+  auto created = bloom::Filter::create({.capacity = capacity}, {.bytes_max = plenty});
   REQUIRE(created);
   return *created;
 }
@@ -232,19 +232,19 @@ TEST_CASE("growth is counted, and refused where it would exceed the limit", "[ke
   Keyspace keys({}, housekeeper);
   auto created = keys.create({.key = "k"}, {.capacity = 10});
   REQUIRE(created);
-  filter::Filter& filter = **created;
+  bloom::Filter& filter = **created;
   const std::uint64_t overhead = keys.memory_used() - filter.byte_count();
   for (int i = 0; filter.layer_count() == 1; ++i)
-    REQUIRE(keys.add_alone(0, filter, std::to_string(i)).refusal == filter::Filter::Refusal::none);
+    REQUIRE(keys.add_alone(0, filter, std::to_string(i)).refusal == bloom::Filter::Refusal::none);
   CHECK(keys.memory_used() == overhead + filter.byte_count());
   CHECK(keys.memory_peak() == keys.memory_used());
 
   keys.set_memory_max(keys.memory_used());
   const std::uint64_t used = keys.memory_used();
-  auto outcome = filter::Filter::AddOutcome{};
-  for (int i = 0; outcome.refusal == filter::Filter::Refusal::none; ++i)
+  auto outcome = bloom::Filter::AddOutcome{};
+  for (int i = 0; outcome.refusal == bloom::Filter::Refusal::none; ++i)
     outcome = keys.add_alone(0, filter, "more " + std::to_string(i));
-  CHECK(outcome.refusal == filter::Filter::Refusal::too_large);
+  CHECK(outcome.refusal == bloom::Filter::Refusal::too_large);
   CHECK(keys.memory_used() == used);
   CHECK(filter.layer_count() == 2);
 }
@@ -254,10 +254,10 @@ TEST_CASE("a filter grows to layers_max layers, and not to one more", "[keyspace
   Keyspace keys({.layers_max = 3}, housekeeper);
   auto created = keys.create({.key = "k"}, {.capacity = 4, .expansion = 1});
   REQUIRE(created);
-  auto outcome = filter::Filter::AddOutcome{};
-  for (int i = 0; outcome.refusal == filter::Filter::Refusal::none; ++i)
+  auto outcome = bloom::Filter::AddOutcome{};
+  for (int i = 0; outcome.refusal == bloom::Filter::Refusal::none; ++i)
     outcome = keys.add_alone(0, **created, std::to_string(i));
-  CHECK(outcome.refusal == filter::Filter::Refusal::layer_limit);
+  CHECK(outcome.refusal == bloom::Filter::Refusal::layer_limit);
   CHECK((*created)->layer_count() == 3);
 }
 
@@ -331,7 +331,7 @@ TEST_CASE("a flush looks at no filter, and forgets what was counted", "[keyspace
   keys.swap(1, 2);
   for (const std::uint32_t database : {0U, 1U, 2U})
     keys.for_each_key(database, [&](std::string_view key) {
-      filter::Filter& filter = *keys.find({.database = database, .key = key});
+      bloom::Filter& filter = *keys.find({.database = database, .key = key});
       while (filter.layer_count() == 1)
         (void)filter.add_alone(std::to_string(filter.item_count()), {.bytes_max = 1 << 20});
     });

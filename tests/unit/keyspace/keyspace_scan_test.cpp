@@ -26,7 +26,7 @@ struct Fixture {
 
   // All keys name one filter: a scan looks only at the keys.
   void fill(int key_count) {
-    auto filter = filter::Filter::create({.capacity = 1}, {.bytes_max = 1 << 20});
+    auto filter = bloom::Filter::create({.capacity = 1}, {.bytes_max = 1 << 20});
     REQUIRE(filter);
     bool all_put = true;
     for (int i = 0; i < key_count; ++i) all_put &= keys.put({.key = std::to_string(i)}, *filter).ok();

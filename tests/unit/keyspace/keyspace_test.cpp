@@ -24,10 +24,10 @@ class RecordingHousekeeper final : public keyspace::Housekeeper {
   void dispose_database(std::shared_ptr<const void> database) override {
     disposed_databases.push_back(std::move(database));
   }
-  void settle(FilterPtr filter, filter::LayerView layer) override { settling.emplace_back(filter, layer); }
+  void settle(FilterPtr filter, bloom::LayerView layer) override { settling.emplace_back(filter, layer); }
   void due_at(keyspace::Deadline deadline) override { due.push_back(deadline); }
   std::vector<FilterPtr> disposed;
-  std::vector<std::pair<FilterPtr, filter::LayerView>> settling;
+  std::vector<std::pair<FilterPtr, bloom::LayerView>> settling;
   std::vector<std::shared_ptr<const void>> disposed_databases;
   std::vector<keyspace::Deadline> due;
 };
@@ -36,7 +36,7 @@ struct Fixture {
   RecordingHousekeeper housekeeper;
   Keyspace keys{KeyspaceOptions{}, housekeeper};
 
-  filter::Filter* create(DatabaseKey key, std::uint64_t capacity = 100) {
+  bloom::Filter* create(DatabaseKey key, std::uint64_t capacity = 100) {
     auto created = keys.create(key, {.capacity = capacity});
     REQUIRE(created);
     return *created;
@@ -44,7 +44,7 @@ struct Fixture {
 };
 
 FilterPtr make_filter(std::uint64_t capacity = 100) {
-  auto created = filter::Filter::create({.capacity = capacity}, {.bytes_max = 1 << 24});
+  auto created = bloom::Filter::create({.capacity = capacity}, {.bytes_max = 1 << 24});
   REQUIRE(created);
   return *created;
 }
@@ -53,7 +53,7 @@ FilterPtr make_filter(std::uint64_t capacity = 100) {
 
 TEST_CASE("a key is found in its own database only", "[keyspace]") {
   Fixture fixture;
-  filter::Filter* const created = fixture.create({.database = 3, .key = "users"});
+  bloom::Filter* const created = fixture.create({.database = 3, .key = "users"});
   for (std::uint32_t database = 0; database < keyspace::database_count; ++database)
     CHECK(fixture.keys.find({.database = database, .key = "users"}) == (database == 3 ? created : nullptr));
   CHECK(fixture.keys.size(3) == 1);
@@ -73,14 +73,14 @@ TEST_CASE("keys are bytes: empty, binary and long ones differ", "[keyspace]") {
                                        std::string(16, 'x'),
                                        std::string(17, 'x'),
                                        std::string(keyspace::key_bytes_max, 'x')};
-  std::vector<filter::Filter*> filters;
+  std::vector<bloom::Filter*> filters;
   for (const auto& name : names) filters.push_back(fixture.create({.key = name}));
   for (std::size_t i = 0; i < names.size(); ++i) CHECK(fixture.keys.find({.key = names[i]}) == filters[i]);
 }
 
 TEST_CASE("create refuses a taken key and changes nothing", "[keyspace]") {
   Fixture fixture;
-  filter::Filter* const first = fixture.create({.key = "k"});
+  bloom::Filter* const first = fixture.create({.key = "k"});
   const auto changes = fixture.keys.structure_changes();
   const auto again = fixture.keys.create({.key = "k"}, {.capacity = 5});
   REQUIRE_FALSE(again);
@@ -99,7 +99,7 @@ TEST_CASE("create returns the error of the filter's planning", "[keyspace]") {
 
 TEST_CASE("put replaces a filter and hands the old one to the housekeeper", "[keyspace]") {
   Fixture fixture;
-  filter::Filter* const old = fixture.create({.key = "k"});
+  bloom::Filter* const old = fixture.create({.key = "k"});
   const FilterPtr filter = make_filter();
   REQUIRE(fixture.keys.put({.key = "k"}, filter));
   CHECK(fixture.keys.find({.key = "k"}) == filter.get());
@@ -118,7 +118,7 @@ TEST_CASE("put refuses a database that does not exist", "[keyspace]") {
 
 TEST_CASE("remove deletes a key and hands its filter to the housekeeper", "[keyspace]") {
   Fixture fixture;
-  filter::Filter* const created = fixture.create({.key = "k"});
+  bloom::Filter* const created = fixture.create({.key = "k"});
   CHECK_FALSE(fixture.keys.remove({.key = "other"}));
   CHECK_FALSE(fixture.keys.remove({.database = 1, .key = "k"}));
   CHECK(fixture.keys.remove({.key = "k"}));
@@ -130,7 +130,7 @@ TEST_CASE("remove deletes a key and hands its filter to the housekeeper", "[keys
 
 TEST_CASE("rename moves the filter itself", "[keyspace]") {
   Fixture fixture;
-  filter::Filter* const moved = fixture.create({.key = "from"});
+  bloom::Filter* const moved = fixture.create({.key = "from"});
   REQUIRE(fixture.keys.rename(0, "from", "to"));
   CHECK(fixture.keys.find({.key = "from"}) == nullptr);
   CHECK(fixture.keys.find({.key = "to"}) == moved);
@@ -139,8 +139,8 @@ TEST_CASE("rename moves the filter itself", "[keyspace]") {
 
 TEST_CASE("rename replaces the filter under the new key", "[keyspace]") {
   Fixture fixture;
-  filter::Filter* const moved = fixture.create({.key = "users:next"});
-  filter::Filter* const replaced = fixture.create({.key = "users"});
+  bloom::Filter* const moved = fixture.create({.key = "users:next"});
+  bloom::Filter* const replaced = fixture.create({.key = "users"});
   REQUIRE(fixture.keys.rename(0, "users:next", "users"));
   CHECK(fixture.keys.find({.key = "users"}) == moved);
   CHECK(fixture.keys.total_size() == 1);
@@ -150,7 +150,7 @@ TEST_CASE("rename replaces the filter under the new key", "[keyspace]") {
 
 TEST_CASE("rename onto itself succeeds and changes nothing", "[keyspace]") {
   Fixture fixture;
-  filter::Filter* const created = fixture.create({.key = "k"});
+  bloom::Filter* const created = fixture.create({.key = "k"});
   const auto changes = fixture.keys.structure_changes();
   REQUIRE(fixture.keys.rename(0, "k", "k"));
   CHECK(fixture.keys.find({.key = "k"}) == created);
@@ -160,7 +160,7 @@ TEST_CASE("rename onto itself succeeds and changes nothing", "[keyspace]") {
 
 TEST_CASE("rename of a missing key is an error, and the other key stays as it is", "[keyspace]") {
   Fixture fixture;
-  filter::Filter* const other = fixture.create({.key = "to"});
+  bloom::Filter* const other = fixture.create({.key = "to"});
   for (const char* const to : {"to", "missing"}) {
     const auto refused = fixture.keys.rename(0, "missing", to);
     REQUIRE_FALSE(refused);
@@ -203,7 +203,7 @@ TEST_CASE("each change of structure is counted once, and nothing else is", "[key
   std::uint64_t expected = 0;
   const auto counted = [&] { return fixture.keys.structure_changes() == expected; };
   CHECK(counted());
-  filter::Filter* const grown = fixture.create({.key = "a"}, 1);
+  bloom::Filter* const grown = fixture.create({.key = "a"}, 1);
   ++expected;
   CHECK(counted());
   REQUIRE(fixture.keys.put({.key = "b"}, make_filter()));
@@ -235,7 +235,7 @@ TEST_CASE("big layers are handed over to be settled when they are created, and w
   Fixture fixture;
   fixture.create({.key = "small"});
   CHECK(fixture.housekeeper.settling.empty());
-  filter::Filter* const big = fixture.create({.key = "big"}, 4'000'000);
+  bloom::Filter* const big = fixture.create({.key = "big"}, 4'000'000);
   REQUIRE(fixture.housekeeper.settling.size() == 1);
   CHECK(fixture.housekeeper.settling[0].first.get() == big);
   CHECK(fixture.housekeeper.settling[0].second.plan() == big->newest_layer().plan());
@@ -244,17 +244,16 @@ TEST_CASE("big layers are handed over to be settled when they are created, and w
 TEST_CASE("layers that were filled before the filter got its key are handed over to be settled",
           "[keyspace]") {
   Fixture fixture;
-  const filter::FilterOptions options{.error_rate = 0.01, .capacity = 4'000'000};
-  const auto planned = filter::Filter::create(options, fixture.keys.filter_limits());
+  const bloom::FilterOptions options{.error_rate = 0.01, .capacity = 4'000'000};
+  const auto planned = bloom::Filter::create(options, fixture.keys.filter_limits());
   REQUIRE(planned);
-  const filter::Filter::LayerState layer{.plan = (*planned)->newest_layer().plan(), .item_count = 0};
-  for (const auto filled_by : {filter::FilledBy::requests, filter::FilledBy::load}) {
-    const auto filter =
-        filter::Filter::restore(options, {&layer, 1}, fixture.keys.filter_limits(), filled_by);
+  const bloom::Filter::LayerState layer{.plan = (*planned)->newest_layer().plan(), .item_count = 0};
+  for (const auto filled_by : {bloom::FilledBy::requests, bloom::FilledBy::load}) {
+    const auto filter = bloom::Filter::restore(options, {&layer, 1}, fixture.keys.filter_limits(), filled_by);
     REQUIRE(filter);
     REQUIRE(fixture.keys.put({.database = 0, .key = "key"}, *filter));
     REQUIRE(fixture.housekeeper.settling.size() == 1);
-    CHECK((fixture.housekeeper.settling[0].first == *filter) == (filled_by == filter::FilledBy::requests));
+    CHECK((fixture.housekeeper.settling[0].first == *filter) == (filled_by == bloom::FilledBy::requests));
   }
 }
 

@@ -14,7 +14,7 @@ namespace mirrors_test {
 namespace {
 
 using namespace sepal;
-using filter::Filter;
+using bloom::Filter;
 using keyspace::DatabaseKey;
 using keyspace::Keyspace;
 using keyspace::Mirror;
@@ -25,9 +25,9 @@ using test::RecordingJournal;
 
 constexpr DatabaseKey source{.database = 0, .key = "s"};
 constexpr DatabaseKey target{.database = 0, .key = "t"};
-constexpr filter::FilterOptions precise{.error_rate = 1e-9, .capacity = 1000, .seed = 1};
+constexpr bloom::FilterOptions precise{.error_rate = 1e-9, .capacity = 1000, .seed = 1};
 // Options of the target, with another seed, rate and capacity.
-constexpr filter::FilterOptions otherwise{.error_rate = 1e-6, .capacity = 500, .seed = 2};
+constexpr bloom::FilterOptions otherwise{.error_rate = 1e-6, .capacity = 500, .seed = 2};
 
 struct Fixture {
   sepal::test::FreeingHousekeeper housekeeper;
@@ -36,8 +36,8 @@ struct Fixture {
   Mutator mutator{keys, &journal.log(0)};
   std::vector<Filter::AddOutcome> outcomes;
 
-  explicit Fixture(const filter::FilterOptions& of_source = precise,
-                   const filter::FilterOptions& of_target = otherwise) {
+  explicit Fixture(const bloom::FilterOptions& of_source = precise,
+                   const bloom::FilterOptions& of_target = otherwise) {
     REQUIRE(mutator.create(source, of_source));
     REQUIRE(mutator.create(target, of_target));
     REQUIRE(mutator.create({.database = 0, .key = "u"}, precise));
@@ -141,7 +141,7 @@ TEST_CASE("a target that refuses an item breaks the mirror, and adds to the sour
           "[keyspace][mirror]") {
   const auto items = numbered(30);
   struct Case {
-    filter::FilterOptions of_target;
+    bloom::FilterOptions of_target;
     MirrorState state;
   };
   const auto given = GENERATE(
@@ -330,7 +330,7 @@ TEST_CASE("the number of mirrors has a limit", "[keyspace][mirror]") {
 TEST_CASE("an add to a source records no more than was reserved", "[keyspace][mirror]") {
   const std::size_t item_count = GENERATE(0, 1, 33, 2000);
   const auto items = numbered(item_count);
-  const filter::FilterOptions growing{.error_rate = 1e-9, .capacity = 1000, .expansion = 1, .seed = 3};
+  const bloom::FilterOptions growing{.error_rate = 1e-9, .capacity = 1000, .expansion = 1, .seed = 3};
   Fixture fixture(growing, growing);
   fixture.mirror();
   const std::uint64_t before = fixture.told_bytes();

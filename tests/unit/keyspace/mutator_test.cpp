@@ -1,4 +1,4 @@
-#include <sepal/filter/image.hpp>
+#include <sepal/bloom/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
 
 #include <cstdint>
@@ -64,18 +64,18 @@ TEST_CASE("the log gets an adopted filter's image, or the number of its file", "
   Fixture fixture;
   const DatabaseKey key{.database = 2, .key = "a"};
   REQUIRE(fixture.mutator.create(key, {}));
-  const auto made = filter::Filter::create({.capacity = 10, .seed = 3}, {.bytes_max = 1 << 20});
+  const auto made = bloom::Filter::create({.capacity = 10, .seed = 3}, {.bytes_max = 1 << 20});
   REQUIRE(fixture.mutator.adopt(key, *made, 55));
   CHECK(fixture.keys.find(key) == made->get());
   CHECK(fixture.keys.deadline(key) == 55);
-  const auto other = filter::Filter::create({.capacity = 10, .seed = 4}, {.bytes_max = 1 << 20});
+  const auto other = bloom::Filter::create({.capacity = 10, .seed = 4}, {.bytes_max = 1 << 20});
   REQUIRE(fixture.mutator.adopt(key, *other, keyspace::no_deadline, {.number = 7, .seal = 8}));
   CHECK(fixture.keys.deadline(key) == keyspace::no_deadline);
   const auto told = fixture.told();
   REQUIRE(told.size() == 3);
   CHECK(told[1].kind == Recorded::Kind::adopted);
   CHECK(told[1].deadline == 55);
-  const auto image = filter::filter_of(told[1].image, {.bytes_max = 1 << 20});
+  const auto image = bloom::filter_of(told[1].image, {.bytes_max = 1 << 20});
   REQUIRE(image);
   CHECK((*image)->options() == (*made)->options());
   CHECK(told[1].bytes() <= keyspace::record_bytes_of_adoption(key.key.size()));
@@ -88,9 +88,9 @@ TEST_CASE("a filter that does not fit is not recorded, and changes nothing", "[k
   Fixture fixture;
   const DatabaseKey key{.database = 2, .key = "a"};
   REQUIRE(fixture.mutator.create(key, {}));
-  const filter::Filter* const before = fixture.keys.find(key);
+  const bloom::Filter* const before = fixture.keys.find(key);
   fixture.keys.set_memory_max(1000);
-  const auto made = filter::Filter::create({.capacity = 10'000, .seed = 3}, {.bytes_max = 1 << 20});
+  const auto made = bloom::Filter::create({.capacity = 10'000, .seed = 3}, {.bytes_max = 1 << 20});
   const auto refused = fixture.mutator.adopt(key, *made, 55);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::memory_limit);
@@ -117,7 +117,7 @@ TEST_CASE("the log gets a new layer after the earlier adds, and before adds to t
   const DatabaseKey key{.database = 0, .key = "a"};
   const auto created = fixture.mutator.create(key, {.error_rate = 1e-9, .capacity = 3, .seed = 1});
   REQUIRE(created);
-  std::vector<filter::Filter::AddOutcome> outcomes;
+  std::vector<bloom::Filter::AddOutcome> outcomes;
   const std::vector<std::string_view> items{"1", "2", "2", "3", "4", "5"};
   fixture.mutator.add_alone(key, **created, items, outcomes);
   CHECK(outcomes.size() == items.size());
@@ -135,12 +135,12 @@ TEST_CASE("an add with the gate closed ends at the first item that a full filter
   const DatabaseKey key{.database = 0, .key = "a"};
   const auto created = fixture.mutator.create(key, {.error_rate = 1e-9, .capacity = 2, .expansion = 0});
   REQUIRE(created);
-  std::vector<filter::Filter::AddOutcome> outcomes;
+  std::vector<bloom::Filter::AddOutcome> outcomes;
   const std::vector<std::string_view> items{"1", "2", "1", "3", "4"};
   fixture.mutator.add_alone(key, **created, items, outcomes);
   REQUIRE(outcomes.size() == 4);
-  CHECK(outcomes[2].refusal == filter::Filter::Refusal::none);
-  CHECK(outcomes[3].refusal == filter::Filter::Refusal::full);
+  CHECK(outcomes[2].refusal == bloom::Filter::Refusal::none);
+  CHECK(outcomes[3].refusal == bloom::Filter::Refusal::full);
   CHECK(fixture.told().size() == 2);
 }
 
@@ -158,7 +158,7 @@ TEST_CASE("a request records no more than was reserved", "[keyspace]") {
   const auto created =
       growing.mutator.create(key, {.error_rate = 1e-9, .capacity = 1, .expansion = expansion});
   REQUIRE(created);
-  std::vector<filter::Filter::AddOutcome> outcomes;
+  std::vector<bloom::Filter::AddOutcome> outcomes;
   growing.mutator.add_alone(key, **created, views, outcomes);
   CHECK(growing.told_bytes() <= keyspace::record_bytes_of_adds_alone(name.size(), item_count, 40));
 

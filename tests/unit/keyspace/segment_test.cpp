@@ -1,4 +1,4 @@
-#include "../../../src/keyspace/segment.hpp"
+#include "keyspace/segment.hpp"
 
 #include <sepal/base/hash.hpp>
 #include <sepal/keyspace/keyspace.hpp>

@@ -1,4 +1,4 @@
-#include <sepal/filter/dump.hpp>
+#include <sepal/bloom/filter/dump.hpp>
 #include <sepal/keyspace/uploads.hpp>
 
 #include <string>
@@ -13,11 +13,11 @@ namespace {
 
 using namespace sepal;
 using namespace sepal::keyspace;
-using filter::Filter;
+using bloom::Filter;
 using Outcome = Uploads::Outcome;
 using std::chrono::seconds;
 
-constexpr filter::FilterLimits plenty{.bytes_max = std::uint64_t{1} << 40, .layers_max = 64};
+constexpr bloom::FilterLimits plenty{.bytes_max = std::uint64_t{1} << 40, .layers_max = 64};
 constexpr UploadLimits limits{.count_max = 2, .timeout = seconds(60)};
 const DatabaseKey key{.database = 0, .key = "k"};
 const WallTime start{seconds(1'700'000'000)};
@@ -36,7 +36,7 @@ struct Place {
   Result<void> begin(const std::vector<std::byte>& header, DatabaseKey of = key, WallTime now = start) {
     return uploads.begin(of, header, limits, now);
   }
-  Outcome load(const filter::DumpedData& data, WallTime now = start) {
+  Outcome load(const bloom::DumpedData& data, WallTime now = start) {
     return uploads.load(key, {.iterator = static_cast<std::int64_t>(data.end) + 1, .bytes = data.piece}, now);
   }
 };
@@ -56,10 +56,10 @@ TEST_CASE("an upload is whole after its last piece, for any order and any repeti
           "[keyspace][uploads]") {
   Place place;
   const auto filter = filter_of(600'000, 0, 1000);
-  REQUIRE(place.begin(filter::dump_header(*filter, 1)));
-  std::vector<filter::DumpedData> pieces;
-  for (std::uint64_t at = 0; at < filter::header_of(*filter).bitmap_bytes(); at = pieces.back().end)
-    pieces.push_back(*filter::dump_data(*filter, at, 1));
+  REQUIRE(place.begin(bloom::dump_header(*filter, 1)));
+  std::vector<bloom::DumpedData> pieces;
+  for (std::uint64_t at = 0; at < bloom::header_of(*filter).bitmap_bytes(); at = pieces.back().end)
+    pieces.push_back(*bloom::dump_data(*filter, at, 1));
   REQUIRE(pieces.size() > 3);
   CHECK(place.keyspace.memory_used() >= filter->byte_count());
   for (std::size_t i = pieces.size(); i-- > 1;) {
@@ -72,7 +72,7 @@ TEST_CASE("an upload is whole after its last piece, for any order and any repeti
   const auto uploaded = place.uploads.take(key, start);
   REQUIRE(uploaded != nullptr);
   CHECK(holds(*uploaded, 0, 1000));
-  CHECK(filter::encode(filter::header_of(*uploaded)) == filter::encode(filter::header_of(*filter)));
+  CHECK(bloom::encode(bloom::header_of(*uploaded)) == bloom::encode(bloom::header_of(*filter)));
   CHECK(place.uploads.take(key, start) == nullptr);
   place.uploads.adopted(key, *uploaded);
   CHECK(place.load(pieces[0]) == Outcome::known_already);
@@ -84,8 +84,8 @@ TEST_CASE("pieces of an upload whose adoption failed are refused, and a header b
           "[keyspace][uploads]") {
   Place place;
   const auto filter = filter_of(100, 0, 10);
-  const auto header = filter::dump_header(*filter, 1);
-  const auto data = *filter::dump_data(*filter, 0, 1);
+  const auto header = bloom::dump_header(*filter, 1);
+  const auto data = *bloom::dump_data(*filter, 0, 1);
   REQUIRE(place.begin(header));
   REQUIRE(place.load(data) == Outcome::whole);
   const auto lost = place.uploads.take(key, start);
@@ -106,12 +106,12 @@ TEST_CASE("a dump of a filter that changes meanwhile holds all items that it had
           "[keyspace][uploads]") {
   Place place;
   const auto filter = filter_of(300'000, 0, 299'999);
-  REQUIRE(place.begin(filter::dump_header(*filter, 1)));
+  REQUIRE(place.begin(bloom::dump_header(*filter, 1)));
   const std::uint64_t counted = filter->item_count();
   int added = 299'999;
   Outcome outcome = Outcome::taken;
   std::uint64_t at = 0;
-  while (const auto data = filter::dump_data(*filter, at, 1)) {
+  while (const auto data = bloom::dump_data(*filter, at, 1)) {
     at = data->end;
     const Outcome loaded = place.load(*data);
     if (outcome != Outcome::whole) outcome = loaded;
@@ -128,9 +128,9 @@ TEST_CASE("a dump of a filter that changes meanwhile holds all items that it had
 TEST_CASE("a small filter that changed after its header is dumped as it was with its bits",
           "[keyspace][uploads]") {
   Place place;
-  REQUIRE(place.begin(filter::dump_header(*filter_of(100, 0, 10), 1)));
+  REQUIRE(place.begin(bloom::dump_header(*filter_of(100, 0, 10), 1)));
   const auto other = filter_of(100, 500, 100);
-  const auto data = *filter::dump_data(*other, 0, 1);
+  const auto data = *bloom::dump_data(*other, 0, 1);
   CHECK(place.load(data) == Outcome::begins_anew);
   REQUIRE(place.begin(data.piece));
   CHECK(place.load(data) == Outcome::whole);
@@ -142,11 +142,11 @@ TEST_CASE("pieces of another dump and bytes that are no piece are refused, and c
   Place place;
   const auto filter = filter_of(600'000, 0, 10);
   const auto other = filter_of(600'000, 0, 10);
-  const auto first = *filter::dump_data(*filter, 0, 1);
+  const auto first = *bloom::dump_data(*filter, 0, 1);
   CHECK(place.load(first) == Outcome::not_found);
-  REQUIRE(place.begin(filter::dump_header(*filter, 1)));
-  CHECK(place.load(*filter::dump_data(*other, first.end, 1)) == Outcome::bad_data);
-  CHECK(place.load(*filter::dump_data(*filter, first.end, 2)) == Outcome::bad_data);
+  REQUIRE(place.begin(bloom::dump_header(*filter, 1)));
+  CHECK(place.load(*bloom::dump_data(*other, first.end, 1)) == Outcome::bad_data);
+  CHECK(place.load(*bloom::dump_data(*filter, first.end, 2)) == Outcome::bad_data);
   auto damaged = first;
   damaged.piece[100] ^= std::byte{1};
   CHECK(place.load(damaged) == Outcome::bad_data);
@@ -157,7 +157,7 @@ TEST_CASE("pieces of another dump and bytes that are no piece are refused, and c
 
 TEST_CASE("as many uploads may begin as the limit says, and not one more", "[keyspace][uploads]") {
   Place place;
-  const auto header = filter::dump_header(*filter_of(600'000, 0, 1), 1);
+  const auto header = bloom::dump_header(*filter_of(600'000, 0, 1), 1);
   REQUIRE(place.begin(header, {.database = 0, .key = "a"}));
   REQUIRE(place.begin(header, {.database = 1, .key = "a"}));
   const auto third = place.begin(header, {.database = 0, .key = "b"});
@@ -176,7 +176,7 @@ TEST_CASE("an upload counts as used memory, is refused without memory, and gives
           "[keyspace][uploads]") {
   Place place;
   const auto filter = filter_of(600'000, 0, 1);
-  const auto header = filter::dump_header(*filter, 1);
+  const auto header = bloom::dump_header(*filter, 1);
   const std::uint64_t before = place.keyspace.memory_used();
   place.keyspace.set_memory_max(before + 2 * filter->byte_count() - 1);
   REQUIRE(place.begin(header));
@@ -190,11 +190,11 @@ TEST_CASE("an upload counts as used memory, is refused without memory, and gives
 TEST_CASE("an upload is dropped when no piece has come for as long as the timeout", "[keyspace][uploads]") {
   Place place;
   const auto filter = filter_of(600'000, 0, 1);
-  REQUIRE(place.begin(filter::dump_header(*filter, 1)));
+  REQUIRE(place.begin(bloom::dump_header(*filter, 1)));
   CHECK(place.uploads.earliest_deadline() == deadline_at(start + limits.timeout));
   const WallTime later = start + limits.timeout - seconds(1);
   place.uploads.expire(later);
-  CHECK(place.load(*filter::dump_data(*filter, 0, 1), later) == Outcome::taken);
+  CHECK(place.load(*bloom::dump_data(*filter, 0, 1), later) == Outcome::taken);
   place.uploads.expire(start + limits.timeout);
   CHECK(place.uploads.summary().count == 1);
   place.uploads.expire(later + limits.timeout);
@@ -232,7 +232,7 @@ TEST_CASE("RedisBloom's pieces are placed by their iterator, which points behind
   CHECK(place.uploads.summary().bytes_loaded == 71);
   CHECK(load(2, 1) == Outcome::whole);
   const auto filter = place.uploads.take(key, start);
-  CHECK(filter->options().hash == filter::ItemHash::redisbloom);
+  CHECK(filter->options().hash == bloom::ItemHash::redisbloom);
   CHECK(holds(*filter, 0, 100));
   CHECK(load(2, 1) == Outcome::not_adopted);
   place.uploads.adopted(key, *filter);
@@ -266,7 +266,7 @@ class AskingHousekeeper final : public Housekeeper {
     ++disposed;
   }
   void dispose_database(std::shared_ptr<const void>) override {}
-  void settle(FilterPtr, filter::LayerView) override {}
+  void settle(FilterPtr, bloom::LayerView) override {}
   void due_at(Deadline) override {}
 
   const Uploads* uploads = nullptr;
@@ -280,7 +280,7 @@ TEST_CASE("the callback that gets dropped uploads may use the others: no lock is
   Keyspace keyspace{KeyspaceOptions{}, housekeeper};
   Uploads uploads{keyspace};
   housekeeper.uploads = &uploads;
-  const auto header = filter::dump_header(*filter_of(100, 0, 10), 1);
+  const auto header = bloom::dump_header(*filter_of(100, 0, 10), 1);
   REQUIRE(uploads.begin(key, header, limits, start));
   REQUIRE(uploads.begin({.database = 1, .key = "k"}, header, limits, start));
   uploads.flush(1);

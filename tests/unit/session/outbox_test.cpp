@@ -1,4 +1,4 @@
-#include "../../../src/session/outbox.hpp"
+#include "session/outbox.hpp"
 
 #include <algorithm>
 #include <string>

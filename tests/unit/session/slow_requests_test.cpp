@@ -1,5 +1,5 @@
 // What sessions tell the slow log: the words of the first request of each measurement.
-#include <sepal/command/slow_log.hpp>
+#include <sepal/command/server/slow_log.hpp>
 
 #include <string>
 #include <string_view>

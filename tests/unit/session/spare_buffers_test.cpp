@@ -1,4 +1,4 @@
-#include "../../../src/session/spare_buffers.hpp"
+#include "session/spare_buffers.hpp"
 
 #include <cstddef>
 #include <string>

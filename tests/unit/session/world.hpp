@@ -2,8 +2,8 @@
 #pragma once
 
 #include <sepal/base/gate.hpp>
-#include <sepal/command/dispatcher.hpp>
-#include <sepal/command/services.hpp>
+#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/services.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
 #include <atomic>

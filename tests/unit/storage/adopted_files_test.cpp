@@ -1,7 +1,7 @@
 // Files of adopted filters: they exist before the record that names them, until a generation holds them.
-#include <sepal/filter/image.hpp>
-#include <sepal/storage/adopted_files.hpp>
-#include <sepal/storage/examine.hpp>
+#include <sepal/bloom/filter/image.hpp>
+#include <sepal/storage/examine/examine.hpp>
+#include <sepal/storage/generation/adopted_files.hpp>
 
 #include <memory>
 #include <string>
@@ -55,7 +55,7 @@ struct Recovered {
     Gate gate(1);
     return replay_journal(disk, "data", filters.keyspace, gate, {}, {});
   }
-  [[nodiscard]] const filter::Filter* find(DatabaseKey key = some_key) const {
+  [[nodiscard]] const bloom::Filter* find(DatabaseKey key = some_key) const {
     return filters.keyspace.find(key);
   }
 };
@@ -173,7 +173,7 @@ TEST_CASE("replay puts adopted filters under their keys, and applies later chang
   journal.added(some_key, {&fingerprint, 1});
   journal.end_frame();
   const std::uint64_t named_until = journal.position();
-  const auto image = filter::whole_image(*small);
+  const auto image = bloom::whole_image(*small);
   journal.adopted({.database = 1, .key = "small"}, {.image = image});
   journal.removed({.database = 1, .key = "small"});
   journal.adopted({.database = 1, .key = "small"}, {.image = image, .deadline = 5});
@@ -197,7 +197,7 @@ TEST_CASE("replay puts adopted filters under their keys, and applies later chang
 TEST_CASE("a memory limit that was lowered later does not stop the replay of a recorded filter",
           "[storage][replay][adopted]") {
   test::JournalFiles journal;
-  journal.adopted(some_key, {.image = filter::whole_image(*filter_with(3, 10))});
+  journal.adopted(some_key, {.image = bloom::whole_image(*filter_with(3, 10))});
   journal.end_frame();
   SimulatedDisk disk;
   journal.put(disk, "data");

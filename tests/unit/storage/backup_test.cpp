@@ -1,5 +1,5 @@
-#include <sepal/storage/backup.hpp>
-#include <sepal/storage/examine.hpp>
+#include <sepal/storage/examine/backup.hpp>
+#include <sepal/storage/examine/examine.hpp>
 
 #include <algorithm>
 #include <optional>

@@ -1,7 +1,7 @@
 // A data directory without a CURRENT: nothing was saved yet, the first save crashed, or CURRENT was lost.
-#include <sepal/storage/data_directory.hpp>
-#include <sepal/storage/examine.hpp>
-#include <sepal/storage/snapshot_format.hpp>
+#include <sepal/storage/examine/examine.hpp>
+#include <sepal/storage/format/snapshot_format.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
 
 #include <algorithm>
 #include <string>

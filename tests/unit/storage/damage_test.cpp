@@ -1,7 +1,7 @@
 // Files that differ from the written ones: random damage, and wrong contents with right checksums.
-#include <sepal/filter/image.hpp>
-#include <sepal/storage/data_directory.hpp>
-#include <sepal/storage/snapshot_format.hpp>
+#include <sepal/bloom/filter/image.hpp>
+#include <sepal/storage/format/snapshot_format.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
 
 #include <cstring>
 
@@ -123,8 +123,8 @@ TEST_CASE("damage is reported with file, offset and advice", "[storage]") {
   FileMap files = small_generation();
   files[folder + "filter-1-0"].back() ^= std::byte{1};
   const Error error = refused(files, folder + "filter-1-0");
-  const std::size_t bits = image_of(files[folder + "filter-1-0"]) + filter::image_header_bytes +
-                           filter::image_layer_bytes + format::checksum_bytes;
+  const std::size_t bits = image_of(files[folder + "filter-1-0"]) + bloom::image_header_bytes +
+                           bloom::image_layer_bytes + format::checksum_bytes;
   CHECK(
       error.detail ==
       folder + "filter-1-0 is damaged at offset " + std::to_string(bits) +
@@ -227,7 +227,7 @@ TEST_CASE("a wrong image header with right checksums is refused before it alloca
   const auto lie = [](std::size_t offset, std::uint64_t value, std::size_t length) {
     return refused_record([&](Bytes& pack) { std::memcpy(&pack[image_of(pack) + offset], &value, length); });
   };
-  constexpr std::size_t layer = filter::image_header_bytes;
+  constexpr std::size_t layer = bloom::image_header_bytes;
   CHECK(lie(0, 0, 4).code == Errc::damaged);              // magic
   CHECK(lie(4, 9, 2).code == Errc::unsupported_version);  // version
   CHECK(mentions(lie(4, 9, 2), "that a newer version of Sepal wrote"));

@@ -1,5 +1,5 @@
-#include <sepal/storage/data_directory.hpp>
-#include <sepal/storage/snapshot_format.hpp>
+#include <sepal/storage/format/snapshot_format.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
 
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
@@ -205,7 +205,7 @@ TEST_CASE("a generation replaces the one before, whose folder is removed", "[sto
 
 namespace {
 
-constexpr filter::FilterOptions big{.error_rate = 0.01, .capacity = 5000, .seed = 1};
+constexpr bloom::FilterOptions big{.error_rate = 0.01, .capacity = 5000, .seed = 1};
 constexpr DataDirectoryOptions own_files{.own_file_bytes_min = 5000};
 
 // The bytes that the next save of these filters links.
@@ -338,7 +338,7 @@ TEST_CASE("adds and growths after the cut do not disturb the save", "[storage]")
   SimulatedDisk disk;
   const auto directory = opened(disk);
   Filters filters;
-  filter::Filter& filter = filters.add(0, "key", 10, {.error_rate = 0.01, .capacity = 10, .seed = 1});
+  bloom::Filter& filter = filters.add(0, "key", 10, {.error_rate = 0.01, .capacity = 10, .seed = 1});
   const Snapshot snapshot = filters.snapshot();
   for (int i = 0; i < 1000; ++i)
     static_cast<void>(filters.keyspace.add_alone(0, filter, "later/" + std::to_string(i)));
@@ -347,7 +347,7 @@ TEST_CASE("adds and growths after the cut do not disturb the save", "[storage]")
   REQUIRE(directory->save(snapshot, {}));
   const auto loaded = test::load(*directory);
   REQUIRE(loaded.filters.size() == 1);
-  const filter::Filter& found = *loaded.filters.begin()->second;
+  const bloom::Filter& found = *loaded.filters.begin()->second;
   CHECK(found.layer_count() == 1);
   CHECK(found.item_count() == 10);
   for (int i = 0; i < 10; ++i) CHECK(contains(found, "key/" + std::to_string(i)));
@@ -519,9 +519,9 @@ TEST_CASE("a filter within the limits is loaded; with one byte or layer more it 
   SimulatedDisk disk;
   const auto directory = opened(disk);
   Filters filters;
-  const filter::Filter& filter = filters.add(0, "key", 100, {.error_rate = 0.01, .capacity = 10, .seed = 3});
+  const bloom::Filter& filter = filters.add(0, "key", 100, {.error_rate = 0.01, .capacity = 10, .seed = 3});
   saved(*directory, filters);
-  const filter::FilterLimits exact{.bytes_max = filter.byte_count(), .layers_max = filter.layer_count()};
+  const bloom::FilterLimits exact{.bytes_max = filter.byte_count(), .layers_max = filter.layer_count()};
   CHECK_FALSE(test::load(*directory, exact).error);
 
   const auto few_layers =

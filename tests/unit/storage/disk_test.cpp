@@ -1,4 +1,4 @@
-#include <sepal/storage/disk.hpp>
+#include <sepal/storage/disk/disk.hpp>
 
 #include <algorithm>
 #include <atomic>

@@ -1,7 +1,7 @@
 #include <sepal/base/gate.hpp>
-#include <sepal/filter/bit_string.hpp>
-#include <sepal/storage/examine.hpp>
-#include <sepal/storage/replay.hpp>
+#include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/storage/examine/examine.hpp>
+#include <sepal/storage/journal/replay.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -28,7 +28,7 @@ using Grade = Finding::Grade;
 namespace {
 
 constexpr keyspace::DatabaseKey recorded_key{.database = 1, .key = "recorded"};
-constexpr filter::FilterOptions some_options{.error_rate = 0.01, .capacity = 100, .seed = 7};
+constexpr bloom::FilterOptions some_options{.error_rate = 0.01, .capacity = 100, .seed = 7};
 const std::string folder = "data/generation-000000000001/";
 
 // A data directory with three filters in a generation, and one in the journal, with a torn tail.
@@ -48,7 +48,7 @@ struct Directory {
     REQUIRE((*directory)->save(filters.snapshot(), {}));
     test::JournalFiles journal(0, 4096);
     journal.created(recorded_key, some_options,
-                    (*filter::Filter::create(some_options, test::roomy))->newest_layer().plan());
+                    (*bloom::Filter::create(some_options, test::roomy))->newest_layer().plan());
     journal.end_frame();
     for (int item = 0; item < 4; ++item) {
       const Fingerprint fingerprint = fingerprint_of("item " + std::to_string(item), some_options.seed);
@@ -409,7 +409,7 @@ TEST_CASE("salvage leaves out the journal's changes to lost filters, and all cha
   journal.end_frame();
   // A lost filter that is renamed onto another key replaces the filter there.
   journal.created({.database = 0, .key = "target"}, some_options,
-                  (*filter::Filter::create(some_options, test::roomy))->newest_layer().plan());
+                  (*bloom::Filter::create(some_options, test::roomy))->newest_layer().plan());
   journal.renamed(0, "lost", "target");
   journal.end_frame();
   const std::size_t damaged_from = journal.used();
@@ -541,7 +541,7 @@ struct SavedWhileChanged {
     test::Filters filters;
     filters.add(0, "filter", 3);
     REQUIRE(
-        filters.keyspace.put({.database = 0, .key = "string"}, *filter::BitString::of("text", test::roomy)));
+        filters.keyspace.put({.database = 0, .key = "string"}, *bloom::BitString::of("text", test::roomy)));
     auto directory = DataDirectory::open(disk, "data", 1, std::nullopt);
     REQUIRE(directory);
     Snapshot snapshot = filters.snapshot();

@@ -1,6 +1,6 @@
 // A filter in a file of its own.
-#include <sepal/storage/examine.hpp>
-#include <sepal/storage/filter_file.hpp>
+#include <sepal/storage/examine/examine.hpp>
+#include <sepal/storage/generation/filter_file.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -26,7 +26,7 @@ FilterFile sample() {
   test::Filters filters;
   filters.add(0, "sample", 5000, {.error_rate = 0.001, .capacity = 4900, .expansion = 250, .seed = 9});
   FilterFile file{.key = "users", .filter = filters.snapshot().entries[0].filter, .header = {}};
-  file.header = filter::header_of(*file.filter);
+  file.header = bloom::header_of(*file.filter);
   return file;
 }
 
@@ -119,7 +119,7 @@ TEST_CASE("verify reports every flipped bit of a filter file", "[storage][exhaus
   test::Filters filters;
   filters.add(0, "small", 12, {.error_rate = 0.1, .capacity = 10, .expansion = 2, .seed = 3});
   FilterFile file{.key = "users", .filter = filters.snapshot().entries[0].filter, .header = {}};
-  file.header = filter::header_of(*file.filter);
+  file.header = bloom::header_of(*file.filter);
   SimulatedDisk disk;
   disk.put("out/other", {});
   REQUIRE(write_filter_file(disk, target, file, {}));

@@ -1,5 +1,5 @@
 // The corpus of fuzz_snapshot_reader: real generations, in the container that the fuzz target reads.
-#include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
 
 #include <cstdlib>
 #include <filesystem>

@@ -1,6 +1,6 @@
 // The corpus of fuzz_journal_reader: real journals, in the container that the fuzz target reads.
 #include <sepal/keyspace/mutator.hpp>
-#include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
 
 #include <cstdlib>
 #include <filesystem>
@@ -50,7 +50,7 @@ test::FileMap files_with(const Fill& fill, bool with_generation) {
 void add(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace, keyspace::DatabaseKey key, int items) {
   if (keyspace.find(key) == nullptr)
     REQUIRE(mutator.create(key, {.error_rate = 0.1, .capacity = 4, .seed = 1}));
-  std::vector<filter::Filter::AddOutcome> outcomes;
+  std::vector<bloom::Filter::AddOutcome> outcomes;
   for (int i = 0; i < items; ++i) {
     const std::string item = "new " + std::to_string(i);
     const std::string_view view = item;

@@ -1,6 +1,6 @@
 // Files of two data directories, or of two copies of one, that stand in one directory.
-#include <sepal/storage/backup.hpp>
-#include <sepal/storage/examine.hpp>
+#include <sepal/storage/examine/backup.hpp>
+#include <sepal/storage/examine/examine.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -339,14 +339,14 @@ enum class LeftOut : std::uint8_t { group_without_end, whole_group, resumed };
 
 // A journal of an earlier run with one item, and behind it frames with two more.
 test::JournalFiles journal_with(LeftOut left_out) {
-  const filter::FilterOptions options{.error_rate = 0.01, .capacity = 100, .seed = 7};
+  const bloom::FilterOptions options{.error_rate = 0.01, .capacity = 100, .seed = 7};
   test::JournalFiles journal(0, 1 << 16, 0, {.identity = 5, .run = 3});
   const auto add = [&](const std::string& item) {
     const Fingerprint fingerprint = fingerprint_of(item, options.seed);
     journal.added({.database = 0, .key = "key"}, {&fingerprint, 1});
   };
   journal.created({.database = 0, .key = "key"}, options,
-                  (*filter::Filter::create(options, test::roomy))->newest_layer().plan());
+                  (*bloom::Filter::create(options, test::roomy))->newest_layer().plan());
   journal.end_frame();
   add("kept");
   journal.end_frame();
@@ -422,7 +422,7 @@ TEST_CASE("files without an identity, of an earlier version, fit each directory"
   SimulatedDisk disk;
   test::JournalFiles journal;
   journal.created({.database = 0, .key = "key"}, {.error_rate = 0.01, .capacity = 100, .seed = 7},
-                  (*filter::Filter::create({.error_rate = 0.01, .capacity = 100, .seed = 7}, test::roomy))
+                  (*bloom::Filter::create({.error_rate = 0.01, .capacity = 100, .seed = 7}, test::roomy))
                       ->newest_layer()
                       .plan());
   journal.end_frame();

@@ -1,5 +1,5 @@
-#include <sepal/storage/data_directory.hpp>
-#include <sepal/storage/streamed_filter.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
+#include <sepal/storage/generation/streamed_filter.hpp>
 
 #include <algorithm>
 #include <string>
@@ -50,9 +50,9 @@ class Passes final : public FilterStream {
   Result<const StreamedFilter*> next() override {
     const std::vector<Given>& filters = passes_.at(pass_ - 1);
     if (at_ == filters.size()) return nullptr;
-    filter_ = *filter::Filter::create({.error_rate = 0.01, .capacity = filters[at_].capacity, .seed = 1},
-                                      test::roomy);
-    header_ = filter::header_of(*filter_);
+    filter_ = *bloom::Filter::create({.error_rate = 0.01, .capacity = filters[at_].capacity, .seed = 1},
+                                     test::roomy);
+    header_ = bloom::header_of(*filter_);
     header_.layers[0].item_count = filters[at_].item_count;
     key_ = "key " + std::to_string(++at_);
     streamed_ = {.database = 0, .key = key_, .header = &header_, .bits = &bits_};
@@ -64,7 +64,7 @@ class Passes final : public FilterStream {
   std::size_t pass_ = 0;
   std::size_t at_ = 0;
   keyspace::FilterPtr filter_;
-  filter::ImageHeader header_;
+  bloom::ImageHeader header_;
   std::string key_;
   NoBits bits_;
   StreamedFilter streamed_;

@@ -1,4 +1,4 @@
-#include <sepal/storage/journal_bound.hpp>
+#include <sepal/storage/journal/journal_bound.hpp>
 
 #include "support/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include <sepal/storage/journal_format.hpp>
+#include <sepal/storage/format/journal_format.hpp>
 
 #include "support/catch.hpp"
 #include "support/journal_files.hpp"
@@ -12,9 +12,9 @@ using namespace sepal::storage::format;
 namespace {
 
 constexpr keyspace::DatabaseKey some_key{.database = 3, .key = "key"};
-constexpr filter::LayerPlan some_layer{
+constexpr bloom::LayerPlan some_layer{
     .capacity = 100, .error_rate = 0.5, .block_count = 2, .block_bits = 512, .probe_count = 6};
-constexpr filter::FilterOptions some_options{
+constexpr bloom::FilterOptions some_options{
     .error_rate = 0.25, .capacity = 100, .expansion = 2, .seed = 0x0102};
 
 std::string hexadecimal(std::span<const std::byte> bytes) {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <random>
 
-#include "storage/operation_encoder.hpp"
-#include "storage/synced_file.hpp"
+#include "storage/format/operation_encoder.hpp"
+#include "storage/format/synced_file.hpp"
 #include "support/journal_fixture.hpp"
 
 namespace journal_groups_test {

@@ -2,7 +2,7 @@
 #include <atomic>
 #include <thread>
 
-#include "storage/operation_encoder.hpp"
+#include "storage/format/operation_encoder.hpp"
 #include "support/journal_fixture.hpp"
 
 namespace journal_recording_test {
@@ -15,8 +15,8 @@ using test::JournalOperation;
 
 namespace {
 
-constexpr filter::FilterOptions some_options{.error_rate = 0.25, .capacity = 100, .expansion = 2, .seed = 1};
-constexpr filter::LayerPlan some_layer{
+constexpr bloom::FilterOptions some_options{.error_rate = 0.25, .capacity = 100, .expansion = 2, .seed = 1};
+constexpr bloom::LayerPlan some_layer{
     .capacity = 100, .error_rate = 0.5, .block_count = 2, .block_bits = 512, .probe_count = 6};
 
 keyspace::Created some_creation(keyspace::DatabaseKey key) {

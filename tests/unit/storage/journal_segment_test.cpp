@@ -1,4 +1,4 @@
-#include "storage/journal_segment.hpp"
+#include "storage/journal/journal_segment.hpp"
 
 #include <sepal/base/hash.hpp>
 

@@ -1,6 +1,6 @@
 // A journal on a full disk, or at its bound: which requests still get room.
-#include <sepal/storage/journal.hpp>
-#include <sepal/storage/reserve.hpp>
+#include <sepal/storage/journal/journal.hpp>
+#include <sepal/storage/journal/reserve.hpp>
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Names in a data directory that are not what they should be: folders, pipes, links to nothing, huge numbers.
 // What verify calls fine, a start loads and a save replaces. Salvage does without each of them.
-#include <sepal/storage/backup.hpp>
-#include <sepal/storage/examine.hpp>
+#include <sepal/storage/examine/backup.hpp>
+#include <sepal/storage/examine/examine.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -97,7 +97,7 @@ bool starts_well(Disk& disk, const Path& directory, std::string& error) {
     if (!saved) error = saved.error().detail;
     if (!saved) return false;
   }
-  const auto file = server.adopted().write(*filter::Filter::create({.seed = 9}, test::roomy), {});
+  const auto file = server.adopted().write(*bloom::Filter::create({.seed = 9}, test::roomy), {});
   if (!file) error = file.error().detail;
   return file.ok() && server.has("saved", "item") && server.has("recorded", "item");
 }
@@ -173,7 +173,7 @@ TEST_CASE("a save, SYNCED and a copy go on beside what appears while the server 
   make_data(*disk, data);
   SmallServer server(*disk, data, 2);
   REQUIRE(server.error().empty());
-  const auto filter = *filter::Filter::create({.seed = 9}, test::roomy);
+  const auto filter = *bloom::Filter::create({.seed = 9}, test::roomy);
   for (const char* const name : {"CURRENT.tmp", "SYNCED.tmp", "adopted-999999999999", "adopted-000000000001",
                                  "generation-999999999999", "generation-000000000007"}) {
     INFO(name);

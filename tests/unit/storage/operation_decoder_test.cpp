@@ -1,9 +1,9 @@
 // Operations with right checksums that no journal would record.
-#include "storage/operation_decoder.hpp"
+#include "storage/format/operation_decoder.hpp"
 
 #include <sepal/base/gate.hpp>
-#include <sepal/filter/image.hpp>
-#include <sepal/storage/replay.hpp>
+#include <sepal/bloom/filter/image.hpp>
+#include <sepal/storage/journal/replay.hpp>
 
 #include <string>
 
@@ -21,12 +21,12 @@ using format::OperationHead;
 namespace {
 
 constexpr keyspace::DatabaseKey some_key{.database = 3, .key = "key"};
-constexpr filter::FilterOptions some_options{.error_rate = 0.01, .capacity = 2, .seed = 7};
+constexpr bloom::FilterOptions some_options{.error_rate = 0.01, .capacity = 2, .seed = 7};
 constexpr std::size_t created_shape_bytes = sizeof(format::FilterShape) + sizeof(format::LayerShape);
 constexpr Fingerprint some_fingerprint{.low = 5, .high = 6};
 
-filter::LayerPlan first_layer() {
-  return (*filter::Filter::create(some_options, test::roomy))->newest_layer().plan();
+bloom::LayerPlan first_layer() {
+  return (*bloom::Filter::create(some_options, test::roomy))->newest_layer().plan();
 }
 
 // The error of a replay of operations after the creation of some_key.
@@ -109,15 +109,15 @@ TEST_CASE("changes that contradict the keyspace are damage", "[storage][replay]"
                journal.moved({.database = 1, .key = "key"}, some_key.database);
              }),
              "where one is already"));
-  filter::LayerPlan absurd = first_layer();
+  bloom::LayerPlan absurd = first_layer();
   absurd.block_count = ~std::uint64_t{0};
   CHECK(says(refusal([&](Journal& journal) { journal.created(other, some_options, absurd); }), "cannot be"));
 }
 
 TEST_CASE("an adopted filter without shape or file, or cut off, is damage", "[storage][replay]") {
   using Journal = test::JournalFiles;
-  const auto made = filter::Filter::create(some_options, test::roomy);
-  std::vector<std::byte> image = filter::whole_image(**made);
+  const auto made = bloom::Filter::create(some_options, test::roomy);
+  std::vector<std::byte> image = bloom::whole_image(**made);
   CHECK(refusal([&](Journal& journal) { journal.adopted(some_key, {.image = image}); }).empty());
   CHECK(says(refusal([&](Journal& journal) { journal.adopted(some_key, {}); }), "in no file"));
   CHECK(says(refusal([&](Journal& journal) {
@@ -150,7 +150,7 @@ TEST_CASE("operations that are cut off, too long or unknown are damage", "[stora
   encoder.created({.database = 1, .key = "new"}, some_options, first_layer());
   encoder.added({.database = 1, .key = "new"}, {&some_fingerprint, 1});
   encoder.grown({.database = 1, .key = "new"}, [] {
-    const auto grown = filter::Filter::create(some_options, test::roomy);
+    const auto grown = bloom::Filter::create(some_options, test::roomy);
     for (const char* item : {"a", "b", "c"}) static_cast<void>((*grown)->add_alone(item, test::roomy));
     return (*grown)->newest_layer().plan();
   }());
@@ -158,7 +158,7 @@ TEST_CASE("operations that are cut off, too long or unknown are damage", "[stora
   encoder.mirrored({.database = 1, .source = "new", .target = "next"});
   encoder.renamed(1, "new", "newer");
   encoder.adopted({.database = 1, .key = "newest"},
-                  {.image = filter::whole_image(**filter::Filter::create(some_options, test::roomy))});
+                  {.image = bloom::whole_image(**bloom::Filter::create(some_options, test::roomy))});
   encoder.swapped(1, 2);
   encoder.moved({.database = 2, .key = "newer"}, 1);
   encoder.removed({.database = 1, .key = "newer"});
@@ -218,7 +218,7 @@ TEST_CASE("operations that are cut off, too long or unknown are damage", "[stora
 }
 
 TEST_CASE("filters of one shape that are created in one frame share it", "[storage][replay]") {
-  filter::FilterOptions others = some_options;
+  bloom::FilterOptions others = some_options;
   others.seed = 8;
   test::TellingEncoder encoder;
   encoder.created({.database = 3, .key = "a"}, some_options, first_layer());

@@ -1,13 +1,13 @@
 // Groups of frames, as a start and the tools read them: whole or not at all.
-#include <sepal/storage/examine.hpp>
-#include <sepal/storage/journal.hpp>
+#include <sepal/storage/examine/examine.hpp>
+#include <sepal/storage/journal/journal.hpp>
 
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "storage/synced_file.hpp"
+#include "storage/format/synced_file.hpp"
 #include "support/catch.hpp"
 #include "support/generation_files.hpp"
 #include "support/journal_fixture.hpp"
@@ -24,7 +24,7 @@ namespace {
 
 // Frames that add one item to this key have no zeros at their end.
 constexpr keyspace::DatabaseKey even_key{.database = 3, .key = "12345678"};
-constexpr filter::FilterOptions large{.error_rate = 0.01, .capacity = 1000, .seed = some_options.seed};
+constexpr bloom::FilterOptions large{.error_rate = 0.01, .capacity = 1000, .seed = some_options.seed};
 constexpr std::uint64_t segment_bytes = 4096;
 constexpr std::size_t group_items = 150;
 
@@ -195,7 +195,7 @@ TEST_CASE("a group is applied whole, with the frames before and behind it", "[st
 }
 
 TEST_CASE("a group may be longer than a segment, and than what one read brings", "[storage][replay][group]") {
-  constexpr filter::FilterOptions larger{.error_rate = 0.01, .capacity = 400'000, .seed = 7};
+  constexpr bloom::FilterOptions larger{.error_rate = 0.01, .capacity = 400'000, .seed = 7};
   JournalFiles journal(0, journal_segment_bytes_min);
   journal.created(even_key, larger, first_layer(larger));
   journal.continue_group();
@@ -340,7 +340,7 @@ TEST_CASE("a journal that ends before a group is judged there, at the first star
   }
   SECTION("the generation relies on a position within the group") {
     test::Filters filters;
-    const filter::Filter& filter = filters.add(0, "key", 3);
+    const bloom::Filter& filter = filters.add(0, "key", 3);
     for (const std::uint64_t position : {grouped.begin, grouped.begin + 8, grouped.last}) {
       ReplayStart start;
       start.positions.note(

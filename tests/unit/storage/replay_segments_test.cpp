@@ -1,7 +1,7 @@
 // The segments of a journal: in order, missing, damaged, or left from an earlier time.
 #include <sepal/base/gate.hpp>
-#include <sepal/filter/bit_string.hpp>
-#include <sepal/storage/replay.hpp>
+#include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/storage/journal/replay.hpp>
 
 #include <cstring>
 #include <string>
@@ -125,7 +125,7 @@ TEST_CASE("a missing journal is accepted, and begins where the generation ends",
   REQUIRE(replayed->disk.make_directory("data"));
   Gate gate(1);
   test::Filters filters;
-  const filter::Filter& filter = filters.add(0, "key", 3);
+  const bloom::Filter& filter = filters.add(0, "key", 3);
   ReplayStart start{.cut = 1000, .positions = {}};
   start.positions.note(
       {.database = 0, .key = "key", .filter = nullptr, .cut_position = 1000, .journal_position = 1200},
@@ -152,7 +152,7 @@ TEST_CASE("a journal may begin after the generation's cut only if all earlier se
   const std::uint64_t second = sample.journal.position();
   add(sample.journal, 3);
   test::Filters filters;
-  const filter::Filter& filter = filters.add(0, "key", 3);
+  const bloom::Filter& filter = filters.add(0, "key", 3);
   const auto replay_from = [&](const JournalFiles& journal, std::uint64_t cut) {
     ReplayStart start{.cut = cut, .positions = {}};
     start.positions.note(
@@ -231,7 +231,7 @@ TEST_CASE("a journal that ends before a position that the generation relies on i
           "[storage][replay]") {
   Sample sample(3);
   test::Filters filters;
-  const filter::Filter& filter = filters.add(0, "key", 3);
+  const bloom::Filter& filter = filters.add(0, "key", 3);
   const auto replay_to = [&](std::uint64_t position) {
     ReplayStart start;
     start.positions.note(
@@ -251,14 +251,14 @@ namespace {
 
 // A generation whose strings, and perhaps a filter, were taken behind its cut.
 struct TakenLater {
-  filter::FilterPtr string = *filter::BitString::of("text", test::roomy);
+  bloom::FilterPtr string = *bloom::BitString::of("text", test::roomy);
   test::Filters filters;
-  filter::Filter& filter = filters.add(0, "key", 3);
+  bloom::Filter& filter = filters.add(0, "key", 3);
 
   [[nodiscard]] ReplayStart start(std::uint64_t cut, std::uint64_t string_position,
                                   std::uint64_t filter_position = 0) const {
     ReplayStart start{.cut = cut, .positions = {}};
-    const auto note = [&](const filter::Filter& taken, std::uint64_t position) {
+    const auto note = [&](const bloom::Filter& taken, std::uint64_t position) {
       start.positions.note(
           {.database = 0, .key = "key", .filter = nullptr, .cut_position = cut, .journal_position = position},
           taken);

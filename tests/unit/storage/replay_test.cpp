@@ -1,6 +1,6 @@
 // Journals that end in the middle, damaged ones, ones with wrong contents, and good ones.
 #include <sepal/base/gate.hpp>
-#include <sepal/storage/replay.hpp>
+#include <sepal/storage/journal/replay.hpp>
 
 #include <string>
 #include <utility>
@@ -113,7 +113,7 @@ TEST_CASE("frames of the greatest length are read, also at the end of a buffer",
   const std::size_t count =
       (format::frame_body_bytes_max - sizeof(format::OperationHead) - some_key.key.size()) /
       sizeof(Fingerprint);
-  const filter::FilterOptions options{.error_rate = 0.01, .capacity = 40 * count, .seed = 7};
+  const bloom::FilterOptions options{.error_rate = 0.01, .capacity = 40 * count, .seed = 7};
   JournalFiles journal(0, std::uint64_t{16} << 20);
   journal.created(some_key, options, first_layer(options));
   journal.end_frame();

@@ -1,4 +1,4 @@
-#include <sepal/storage/reserve.hpp>
+#include <sepal/storage/journal/reserve.hpp>
 
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
 // Salvage of a pack that was damaged where a client's value looks like a pack itself.
-#include <sepal/filter/bit_string.hpp>
-#include <sepal/storage/examine.hpp>
+#include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/storage/examine/examine.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -65,7 +65,7 @@ struct Directory {
   FileMap files;
 
   void put_string(const std::string& key, const std::string& bytes) {
-    auto string = filter::BitString::of(bytes, test::roomy);
+    auto string = bloom::BitString::of(bytes, test::roomy);
     REQUIRE(string);
     REQUIRE(filters.keyspace.put({.database = 0, .key = key}, std::move(*string)));
   }
@@ -146,7 +146,7 @@ std::string repeated(const std::string& piece, std::size_t byte_count) {
 std::string head_without_checksum(std::uint32_t key_bytes, std::uint64_t bitmap_bytes) {
   format::RecordHead head;
   head.key_bytes = key_bytes;
-  head.image_bytes = static_cast<std::uint32_t>(filter::image_bytes(1));
+  head.image_bytes = static_cast<std::uint32_t>(bloom::image_bytes(1));
   head.bitmap_bytes = bitmap_bytes;
   return text_of({format::bytes_of(head).begin(), format::bytes_of(head).end()});
 }
@@ -244,10 +244,10 @@ TEST_CASE("salvage counts the filters that a cut file lacks", "[storage][examine
 }
 
 TEST_CASE("salvage uses the journal, whatever position a planted head names", "[storage][examine]") {
-  constexpr filter::FilterOptions options{.error_rate = 0.01, .capacity = 100, .seed = 7};
+  constexpr bloom::FilterOptions options{.error_rate = 0.01, .capacity = 100, .seed = 7};
   Directory directory;
   std::string planted = empty_record("planted");
-  const std::size_t head_bytes = sizeof(format::RecordHead) + 7 + filter::image_bytes(1);
+  const std::size_t head_bytes = sizeof(format::RecordHead) + 7 + bloom::image_bytes(1);
   planted.replace(offsetof(format::RecordHead, journal_position), 2, "\x7f\x7f");
   const format::U64 checksum(Checksum::of(format::bytes_of(std::string_view(planted).substr(0, head_bytes))));
   std::memcpy(planted.data() + head_bytes, &checksum, sizeof checksum);

@@ -1,4 +1,4 @@
-#include <sepal/storage/saver.hpp>
+#include <sepal/storage/generation/saver.hpp>
 
 #include <atomic>
 #include <functional>
@@ -177,7 +177,7 @@ TEST_CASE("no worker waits at the gate while a save writes", "[storage]") {
 TEST_CASE("a save has all items that were added before it began, while threads add and filters grow",
           "[storage]") {
   Saving saving;
-  filter::Filter& filter = saving.filters.add(0, "key", 0, {.error_rate = 0.01, .capacity = 4, .seed = 5});
+  bloom::Filter& filter = saving.filters.add(0, "key", 0, {.error_rate = 0.01, .capacity = 4, .seed = 5});
   std::atomic<bool> ended{false};
   std::atomic<std::uint64_t> added[2] = {0, 0};
   const auto item_of = [](std::size_t side, std::uint64_t i) {

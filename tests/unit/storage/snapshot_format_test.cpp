@@ -1,4 +1,4 @@
-#include <sepal/storage/snapshot_format.hpp>
+#include <sepal/storage/format/snapshot_format.hpp>
 
 #include "support/catch.hpp"
 

@@ -1,12 +1,12 @@
 // `sepal verify` and `sepal salvage` on a directory with unreadable parts.
-#include <sepal/storage/examine.hpp>
+#include <sepal/storage/examine/examine.hpp>
 
 #include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "storage/tolerant_disk.hpp"
+#include "storage/disk/tolerant_disk.hpp"
 #include "support/catch.hpp"
 #include "support/generation_files.hpp"
 #include "support/journal_files.hpp"
@@ -21,7 +21,7 @@ using Grade = Finding::Grade;
 
 namespace {
 
-constexpr filter::FilterOptions some_options{.error_rate = 0.01, .capacity = 100, .seed = 7};
+constexpr bloom::FilterOptions some_options{.error_rate = 0.01, .capacity = 100, .seed = 7};
 constexpr keyspace::DatabaseKey recorded_key{.database = 1, .key = "recorded"};
 constexpr DataRange everything{.begin = 0, .end = std::uint64_t{1} << 40};
 const std::string folder = "data/generation-000000000001/";
@@ -47,7 +47,7 @@ void put_directory(SimulatedDisk& disk) {
   save(disk, filters);
   test::JournalFiles journal(0, 4096);
   journal.created(recorded_key, some_options,
-                  (*filter::Filter::create(some_options, test::roomy))->newest_layer().plan());
+                  (*bloom::Filter::create(some_options, test::roomy))->newest_layer().plan());
   journal.end_frame();
   journal.put(disk, "data");
 }

@@ -1,6 +1,6 @@
-#include "../../../src/tools/build.hpp"
+#include "tools/build/build.hpp"
 
-#include <sepal/storage/filter_file.hpp>
+#include <sepal/storage/generation/filter_file.hpp>
 
 #include <fstream>
 #include <string>
@@ -71,8 +71,8 @@ struct Workshop {
   }
 };
 
-filter::FilterPtr added_one_by_one(const filter::FilterOptions& options) {
-  auto filter = filter::Filter::create(options, test::roomy);
+bloom::FilterPtr added_one_by_one(const bloom::FilterOptions& options) {
+  auto filter = bloom::Filter::create(options, test::roomy);
   REQUIRE(filter);
   for (const std::string& item : sample_items()) static_cast<void>((*filter)->add_alone(item, test::roomy));
   return *filter;

@@ -1,4 +1,4 @@
-#include "../../../src/tools/decompressor.hpp"
+#include "tools/build/decompressor.hpp"
 
 #include <string>
 #include <zlib.h>

@@ -1,4 +1,4 @@
-#include "../../../src/tools/filter_output.hpp"
+#include "tools/build/filter_output.hpp"
 
 #include <fstream>
 #include <string>

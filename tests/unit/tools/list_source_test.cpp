@@ -1,4 +1,4 @@
-#include "../../../src/tools/list_source.hpp"
+#include "tools/build/list_source.hpp"
 
 #include <string>
 #include <string_view>

@@ -1,8 +1,8 @@
-#include "../../../src/tools/merge.hpp"
+#include "tools/build/merge.hpp"
 
-#include <sepal/filter/bit_string.hpp>
-#include <sepal/filter/client_bitmap.hpp>
-#include <sepal/storage/filter_file.hpp>
+#include <sepal/bloom/foreign/client_bitmap.hpp>
+#include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/storage/generation/filter_file.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -21,7 +21,7 @@ using test::SimulatedDisk;
 
 namespace {
 
-using filter::FilterOptions;
+using bloom::FilterOptions;
 
 constexpr FilterOptions usual{.error_rate = 0.01, .capacity = 10000, .expansion = 0, .seed = 3};
 
@@ -34,27 +34,27 @@ Progress& silent() {
 // Holds the items first, first + 1, ...
 void put_filter(SimulatedDisk& disk, const storage::Path& path, const FilterOptions& options, int first,
                 int count) {
-  auto filter = filter::Filter::create(options, test::roomy);
+  auto filter = bloom::Filter::create(options, test::roomy);
   REQUIRE(filter);
   for (int i = first; i < first + count; ++i)
     static_cast<void>((*filter)->add_alone("item " + std::to_string(i), test::roomy));
   disk.put(path, {});
   REQUIRE(storage::write_filter_file(
-      disk, path, {.key = path.stem(), .filter = *filter, .header = filter::header_of(**filter)}, {}));
+      disk, path, {.key = path.stem(), .filter = *filter, .header = bloom::header_of(**filter)}, {}));
 }
 
 // A client's bitmap that is said to have room for so many items, and to be full.
 void put_bitmap(SimulatedDisk& disk, const storage::Path& path, std::uint64_t item_count) {
-  const auto string = filter::BitString::of(std::string(120, 'U'), test::roomy);
+  const auto string = bloom::BitString::of(std::string(120, 'U'), test::roomy);
   REQUIRE(string);
-  const auto filter = filter::filter_of_bitmap(
+  const auto filter = bloom::filter_of_bitmap(
       **string,
-      {.bits = {.scheme = filter::Scheme::murmur3_128, .bit_count = 960, .probe_count = 4, .first_seed = 0},
+      {.bits = {.scheme = bloom::Scheme::murmur3_128, .bit_count = 960, .probe_count = 4, .first_seed = 0},
        .capacity = item_count,
        .error_rate = 0.01},
       test::roomy, {});
   REQUIRE(filter);
-  filter::ImageHeader header = filter::header_of(**filter);
+  bloom::ImageHeader header = bloom::header_of(**filter);
   header.layers[0].item_count = item_count;
   disk.put(path, {});
   REQUIRE(

@@ -1,25 +1,25 @@
 // The parts of `sepal convert` and `sepal migrate` that need no server.
-#include <sepal/filter/bit_string.hpp>
-#include <sepal/filter/rdb.hpp>
-#include <sepal/storage/data_directory.hpp>
+#include <sepal/bloom/foreign/rdb.hpp>
+#include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
 
 #include <bit>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "../../../src/tools/convert.hpp"
-#include "../../../src/tools/moved_keys.hpp"
-#include "../../../src/tools/rdb_filters.hpp"
-#include "../../../src/tools/redis_address.hpp"
-#include "../../../src/tools/redis_files.hpp"
-#include "../../../src/tools/remote_key.hpp"
-#include "../../../src/tools/string_mover.hpp"
 #include "support/catch.hpp"
 #include "support/rdb_dump.hpp"
 #include "support/redisbloom_filter.hpp"
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"
+#include "tools/redis/convert.hpp"
+#include "tools/redis/moved_keys.hpp"
+#include "tools/redis/rdb_filters.hpp"
+#include "tools/redis/redis_address.hpp"
+#include "tools/redis/redis_files.hpp"
+#include "tools/redis/remote_key.hpp"
+#include "tools/redis/string_mover.hpp"
 
 namespace moving_test {
 
@@ -52,7 +52,7 @@ std::string rdb_of(const std::vector<std::pair<std::string, std::uint64_t>>& fil
 }
 
 // The value of a filter of RedisBloom, as an RDB file has it behind the key.
-std::string value_of(const filter::RedisBloomFilter& filter) {
+std::string value_of(const bloom::RedisBloomFilter& filter) {
   std::vector<std::string> bits;
   for (const auto& layer : filter.layers) bits.emplace_back(layer.byte_count, '\1');
   std::string value = test::rdb_dump(filter, bits);
@@ -60,7 +60,7 @@ std::string value_of(const filter::RedisBloomFilter& filter) {
 }
 
 // A filter that has grown by layers of one item each, as RedisBloom's do with EXPANSION 1.
-filter::RedisBloomFilter grown(std::size_t layer_count) {
+bloom::RedisBloomFilter grown(std::size_t layer_count) {
   auto filter = test::empty_redisbloom({.error_rate = 0.5, .capacity = 1, .expansion = 1});
   filter.layers.resize(layer_count, filter.layers[0]);
   for (std::size_t i = 1; i < layer_count; ++i)
@@ -215,7 +215,7 @@ TEST_CASE("strings of an RDB file are strings with these bytes", "[tools][conver
   for (const auto& [key, filter] : loaded.filters) {
     CAPTURE(key.second);
     REQUIRE(filter->is_string());
-    CHECK(filter::BitString(*filter).text() == expected.at(key.second));
+    CHECK(bloom::BitString(*filter).text() == expected.at(key.second));
   }
 }
 
@@ -314,10 +314,10 @@ TEST_CASE("a filter has as many layers as the setting of a server allows at most
     return report->keys;
   };
   CHECK(report_of(convert_grown(64)).size() == 1);
-  const MovedKeys most = convert_grown(filter::filter_layers_max);
+  const MovedKeys most = convert_grown(bloom::filter_layers_max);
   CHECK(most.filters == 1);
   CHECK(report_of(most)[1] == "layers   up to 1024 in one filter: start sepald with layers_max = 1024");
-  const MovedKeys more = convert_grown(filter::filter_layers_max + 1);
+  const MovedKeys more = convert_grown(bloom::filter_layers_max + 1);
   CHECK(more.filters == 0);
   CHECK(more.refused.at("the filter has more than 1024 layers, the limit (layers_max)") == 1);
 }
@@ -356,10 +356,9 @@ TEST_CASE("strings are in no filter file, and a string that is too long is left 
 
   test::RdbText head;
   head.bytes = '\xc3';
-  head.length(filter::string_bytes_max / filter::rdb_growth_max + 1);
-  head.length(filter::string_bytes_max + 1);
-  std::string long_one =
-      head.bytes + std::string(filter::string_bytes_max / filter::rdb_growth_max + 1, '\0');
+  head.length(bloom::string_bytes_max / bloom::rdb_growth_max + 1);
+  head.length(bloom::string_bytes_max + 1);
+  std::string long_one = head.bytes + std::string(bloom::string_bytes_max / bloom::rdb_growth_max + 1, '\0');
   put(disk, rdb_of_strings({{"long", long_one}}));
   const auto refused = convert_to(disk, ConvertRequest::Output::nothing);
   REQUIRE(refused);

@@ -1,4 +1,4 @@
-#include "../../../src/tools/number.hpp"
+#include "tools/shell/number.hpp"
 
 #include <cstdint>
 #include <string>

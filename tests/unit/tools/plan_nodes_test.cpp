@@ -1,4 +1,4 @@
-#include "../../../src/tools/plan_nodes.hpp"
+#include "tools/build/plan_nodes.hpp"
 
 #include <bit>
 #include <random>

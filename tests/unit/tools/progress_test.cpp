@@ -1,4 +1,4 @@
-#include "../../../src/tools/progress.hpp"
+#include "tools/shell/progress.hpp"
 
 #include "support/catch.hpp"
 

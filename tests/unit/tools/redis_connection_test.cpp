@@ -1,4 +1,4 @@
-#include "../../../src/tools/redis_connection.hpp"
+#include "tools/redis/redis_connection.hpp"
 
 #include <cstring>
 #include <string>

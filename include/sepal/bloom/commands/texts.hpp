@@ -1,0 +1,59 @@
+// The texts that a client sees when a BF command is refused, in every host of the commands. Clients match on
+// these. No text has the leading '-'. Some have no code in front, in the reference as well.
+#pragma once
+
+#include <sepal/bloom/filter/filter.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace sepal::bloom {
+
+// "ERR wrong number of arguments for 'bf.add' command"
+[[nodiscard]] std::string wrong_arity(std::string_view command_name);
+
+namespace text {
+
+inline constexpr std::string_view syntax = "ERR syntax error";
+inline constexpr std::string_view not_an_integer = "ERR value is not an integer or out of range";
+inline constexpr std::string_view wrong_type =
+    "WRONGTYPE Operation against a key holding the wrong kind of value";
+
+inline constexpr std::string_view filter_not_found = "ERR not found";
+inline constexpr std::string_view filter_exists = "ERR item exists";
+inline constexpr std::string_view filter_full = "ERR non scaling filter is full";
+inline constexpr std::string_view cannot_grow = "ERR problem inserting into filter";
+inline constexpr std::string_view cannot_create = "ERR could not create filter";
+inline constexpr std::string_view no_memory_for_filter = "ERR Insufficient memory to create filter";
+inline constexpr std::string_view dump_position = "Second argument must be numeric";
+inline constexpr std::string_view load_position = "ERR Second argument must be numeric";
+inline constexpr std::string_view load_bad_data = "ERR received bad data";
+inline constexpr std::string_view load_no_such_offset = "ERR invalid offset - no link found";
+inline constexpr std::string_view load_too_big = "ERR invalid chunk - Too big for current filter";
+inline constexpr std::string_view bad_field = "Invalid information value";
+inline constexpr std::string_view reserve_bad_rate = "ERR bad error rate";
+inline constexpr std::string_view reserve_rate_range =
+    "ERR error rate must be in the range (0.000000, 1.000000)";
+inline constexpr std::string_view reserve_bad_capacity = "ERR bad capacity";
+// The reference's text with Sepal's upper bound, that of the number. Memory bounds a filter before.
+inline constexpr std::string_view reserve_capacity_range =
+    "ERR capacity must be in the range [1, 18446744073709551615]";
+inline constexpr std::string_view reserve_bad_expansion = "ERR bad expansion";
+inline constexpr std::string_view reserve_no_expansion = "ERR no expansion";
+inline constexpr std::string_view reserve_expansion_range = "ERR expansion must be in the range [0, 32768]";
+inline constexpr std::string_view reserve_contradiction = "Nonscaling filters cannot expand";
+inline constexpr std::string_view reserve_unknown_word = "ERR unknown argument received";
+inline constexpr std::string_view reserve_bad_expiry = "ERR invalid expire time in 'bf.reserve' command";
+inline constexpr std::string_view insert_bad_rate = "Bad error rate";
+inline constexpr std::string_view insert_bad_capacity = "Bad capacity";
+inline constexpr std::string_view insert_bad_expansion = "Bad expansion";
+inline constexpr std::string_view insert_unknown_word = "Unknown argument received";
+
+}  // namespace text
+
+// Why an item was not added to a filter of so many layers. Not for Refusal::none. Behind the text that
+// clients know, it names the limit.
+[[nodiscard]] std::string text_of(bloom::Filter::Refusal refusal, std::uint32_t layer_count);
+
+}  // namespace sepal::bloom

@@ -1,0 +1,357 @@
+// Leads from a parsed request to its reply. The session has found the row. The dispatcher checks arity,
+// authentication, memory, the journal and whether the data is loaded, runs the handler, and counts.
+#pragma once
+
+#include <sepal/base/clock.hpp>
+#include <sepal/command/clients/monitors.hpp>
+#include <sepal/command/run/adoptions.hpp>
+#include <sepal/command/run/client_state.hpp>
+#include <sepal/command/run/partial_run.hpp>
+#include <sepal/command/run/pause.hpp>
+#include <sepal/command/run/scripts.hpp>
+#include <sepal/command/run/services.hpp>
+#include <sepal/command/server/latency_events.hpp>
+#include <sepal/command/server/rate_sampler.hpp>
+#include <sepal/command/server/slow_log.hpp>
+#include <sepal/command/table/command_table.hpp>
+#include <sepal/command/users/acl_log.hpp>
+#include <sepal/command/users/login_delay.hpp>
+#include <sepal/command/users/users.hpp>
+#include <sepal/keyspace/keyspace.hpp>
+#include <sepal/keyspace/mutation_log.hpp>
+#include <sepal/keyspace/mutator.hpp>
+#include <sepal/keyspace/uploads.hpp>
+#include <sepal/metrics/counters.hpp>
+#include <sepal/resp/reply.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sepal::command {
+
+struct CommandStats {
+  metrics::Counter calls;
+  metrics::Counter nanoseconds;
+  metrics::Counter rejected;             // refused before the handler ran
+  metrics::Counter failed;               // the handler answered an error
+  metrics::Histogram latency;            // of the calls, but not of those while latency-tracking was off
+  metrics::Counter untimed_nanoseconds;  // of the calls that `latency` leaves out; part of `nanoseconds`
+
+  void reset();
+};
+
+// Counters of one worker, which writes them; INFO reads them on any worker. The session counts bytes and
+// batches; the dispatcher counts the rest.
+struct WorkerStats {
+  WorkerStats();
+  std::vector<CommandStats> commands;  // by command_row()
+  metrics::Counter requests;           // answered, or waiting for their answer
+  metrics::Counter bytes_in;
+  metrics::Counter bytes_out;
+  metrics::Counter error_replies;  // in answers to requests; errors inside arrays count too
+  metrics::Counter key_hits;       // look-ups of keys that were there
+  metrics::Counter key_misses;
+  metrics::Counter items_added;  // adds that answered 1
+  metrics::Counter items_asked;  // look-ups of items
+  metrics::Counter items_found;  // of these, the ones that answered 1
+  metrics::Counter bits_set;     // bits of strings that SETBIT set beside other requests
+  metrics::Counter batches;
+  metrics::Counter too_long_requests;  // each closed its connection
+  metrics::Counter http_requests;      // likewise
+  // The most that any client of the worker had unparsed, and unsent, at each look. The worker looks once a
+  // second.
+  metrics::RecentPeak unparsed_peak;
+  metrics::RecentPeak unsent_peak;
+  // Errors by first word. They are few and rarely written, so the class has a lock of its own.
+  class ErrorCounts;
+  std::unique_ptr<ErrorCounts> errors;
+  ~WorkerStats();
+
+  // Called with the gate closed.
+  void reset();
+};
+
+// Everything that handlers share. Owned by app; outlives all sessions.
+struct Services {
+  keyspace::Keyspace& keyspace;
+  RuntimeOptions& options;
+  ClientDirectory& clients;
+  Persistence& persistence;
+  ServerControl& control;
+  Configuration& configuration;
+  std::vector<WorkerStats>& workers;
+  Journal& journal;
+  Adoptions& adoptions;
+  Transfers& transfers;
+  // Guarded by the gate. While a load runs, commands without Flag::loading are refused.
+  LoadStatus load{};
+  // Guarded by the gate. A script runs for so long that it is suspended now: commands without
+  // Flag::allow_busy are refused.
+  bool busy = false;
+  // What records each worker's changes; null while nothing does. Guarded by the gate.
+  std::vector<keyspace::WorkerLog*> logs = std::vector<keyspace::WorkerLog*>(workers.size());
+  ClientBuffers buffers{};
+  LoginDelay login_delay{};
+  Monitors monitors{};
+  Pause pause{};
+  SlowLog slow_log{};
+  LatencyEvents latency_events{};
+  std::unique_ptr<RateSampler> rates = std::make_unique<RateSampler>();
+  std::unique_ptr<Scripts> scripts = std::make_unique<Scripts>(workers.size());
+  std::unique_ptr<keyspace::Uploads> uploads = std::make_unique<keyspace::Uploads>(keyspace);
+  std::unique_ptr<Users> users = std::make_unique<Users>(options.password);
+  std::unique_ptr<AclLog> acl_log = std::make_unique<AclLog>();
+};
+
+// Memory that the handlers of one worker reuse from request to request, so that the steady state allocates
+// nothing.
+class Scratch;
+class ScriptRunner;
+class Dispatcher;
+
+// What a batch of requests has to do with the journal.
+struct BatchRecord {
+  keyspace::WorkerLog* log = nullptr;  // the worker's log, once it admitted a request
+  bool answered_known = false;  // an add was answered "known already" while other workers may be adding
+};
+
+// When and how requests run: those of a batch share it.
+struct Moment {
+  WallTime now;
+  SteadyTime steady_now;
+  bool alone = false;              // the gate is closed
+  bool in_transaction = false;     // EXEC or a script runs them: the journal has room for all of them
+  std::uint64_t room_bytes = 0;    // of the journal, which EXEC was granted for its other commands
+  bool may_exceed_memory = false;  // a script runs them, which has looked at the limit of memory itself
+  SteadyTime (*clock)() = std::chrono::steady_clock::now;
+};
+
+struct Context {
+  Services& services;
+  ClientState& client;
+  resp::Reply& reply;
+  WorkerStats& stats;
+  Scratch& scratch;
+  std::span<const std::string_view> words;  // words[0] is the name as the client spelled it
+  const CommandSpec& spec;                  // the subcommand's row where there is one
+  WallTime now;
+  SteadyTime steady_now;
+  keyspace::Mutator changes;  // every change of the keyspace goes through it
+  BatchRecord& record;
+  std::unique_ptr<PartialRun>& partial;  // of a handler that answers Next::more; the dispatcher deletes it
+  bool alone = false;                    // the gate is closed
+  bool counts_keys = true;  // false: a part before this one has counted its key as a hit or a miss
+  Dispatcher& dispatcher;   // for a handler that runs other commands
+  const Moment& moment;
+  std::uint64_t errors_told = 0;  // in the reply so far that the statistics have already
+  std::uint64_t room_bytes = 0;   // of the journal, which EXEC was granted
+};
+
+// A request as it came, with the place for its answer.
+struct Request {
+  ClientState& client;
+  resp::Reply& reply;
+  const CommandSpec* spec;                  // row_for(words); null when there is none
+  std::span<const std::string_view> words;  // not empty
+  // What the session keeps while a long request runs: null before its first part, and after its last.
+  std::unique_ptr<PartialRun>& partial;
+  std::size_t byte_count = 0;  // of the request as it came; 0 if it has few
+};
+
+// Confined to one worker.
+class Dispatcher {
+ public:
+  // `worker` is the index of the dispatcher's worker in the services.
+  Dispatcher(Services& services, std::size_t worker);
+  ~Dispatcher();
+
+  [[nodiscard]] std::size_t worker() const { return worker_; }
+
+  struct Outcome {
+    Next next = Next::done;
+    const CommandSpec* spec = nullptr;  // the row whose handler ran, for Session's timing; null when none ran
+  };
+  // Inside the gate. Appends one reply for Next::done and Next::close; a browser that is closed gets none.
+  // Appends none for need_alone, later, paused, delayed, more and wait.
+  Outcome run(const Request& request, const Moment& moment);
+
+  // Whether run_together takes requests of this row (which may be null) with so many words each.
+  [[nodiscard]] static bool runs_together(const CommandSpec* spec, std::size_t word_count);
+  // As run, for several requests that differ in their last words only. `first` is the first of them;
+  // `last_words` has its last word as well. Next::done: all are answered. Next::need_alone: none is answered,
+  // run them one by one.
+  Outcome run_together(const Request& first, std::span<const std::string_view> last_words,
+                       const Moment& moment);
+
+  // Whether two requests that run_together takes differ in their last word only. All pairs of a round are
+  // compared, so the test that usually fails comes first.
+  [[nodiscard]] static bool alike(const Request& one, const Request& other) {
+    const std::string_view key = one.words[1];
+    const std::string_view other_key = other.words[1];
+    return key.size() == other_key.size() && (key.empty() || key.back() == other_key.back()) &&
+           one.spec == other.spec && one.client.database == other.client.database && key == other_key &&
+           one.words.size() == other.words.size() &&
+           equal_beside(together_index(*one.spec, one.words.size()), one.words, other.words);
+  }
+  // As run, for requests of different clients that are alike, at most singles_max. False: none is answered,
+  // run them one by one. Inside the gate, not closed.
+  static constexpr std::size_t singles_max = 64;
+  bool run_singles(std::span<const Request> requests, const Moment& moment);
+
+  // Inside the gate. Asks for the keys of requests that are run next from memory.
+  void prefetch(const ClientState& client, std::span<const std::string_view> keys) const;
+
+  // Inside the gate. Collects the lines that a request of these words, which is run soon, will wait for.
+  // `spec` is row_for(words).
+  void collect_lines(const ClientState& client, const CommandSpec* spec,
+                     std::span<const std::string_view> words, LinesAhead& lines) const;
+
+  // Counts `times` calls of a row. These requests, one after the other, took `duration` together. (Reading a
+  // clock around each would cost as much as a pipelined look-up.)
+  void count_calls(const CommandSpec& spec, std::uint64_t times, std::chrono::nanoseconds duration);
+
+  // For handlers of scripts.
+  [[nodiscard]] ScriptRunner& scripts() { return *scripts_; }
+  // Whether note_slow() does something for a measurement of this length. Inside the gate, as note_slow() is.
+  [[nodiscard]] bool is_slow(std::chrono::nanoseconds duration) const {
+    return is_for_slow_log(duration) || is_latency_event(duration);
+  }
+  // Requests of one row that took long.
+  struct SlowRun {
+    const ClientState& client;  // of the first of them
+    const CommandSpec& spec;
+    std::span<const std::string_view> words;  // of the first of them; not empty
+    std::uint64_t times;
+    std::chrono::nanoseconds duration;  // of all together
+    WallTime now;
+  };
+  // Puts them into the slow log, and makes them an event of LATENCY, if they took as long as the options say.
+  // Inside the gate.
+  void note_slow(const SlowRun& run);
+  // Read inside the gate.
+  [[nodiscard]] const resp::ParserLimits& parser_limits() const { return services_.options.parser; }
+
+  // For EXEC. Runs all commands of a transaction one after the other, and appends their replies as an array.
+  // later: nothing was done, run again when the journal has made progress. need_alone: nothing was done, run
+  // again with the gate closed; only a transaction of one command may be run without. If the journal refuses
+  // changes, the error is the reply, and nothing was done.
+  Next run_transaction(const Transaction& transaction, Context& context);
+
+  // --- a script that runs for long (command/scripts.hpp) ---
+
+  // The client whose request has run for longer than busy_reply_threshold, and is suspended: run() has
+  // answered Next::wait. 0: there is none. While there is one, the gate is reserved whenever it is open.
+  [[nodiscard]] std::uint64_t suspended_client() const { return suspended_client_; }
+  // Called with the gate closed. Runs the suspended request for a while. True: it has ended.
+  bool resume_script();
+  // Appends the reply of the request that has ended.
+  Outcome finish_script(resp::Reply& reply);
+  // The suspended script ends with its next line, with an error. Without `even_after_changes`: only if it has
+  // changed nothing.
+  void end_script(bool even_after_changes);
+
+  // Called with the gate closed, before it opens: what ran alone is then in the journal.
+  void commit();
+
+  // What the requests since the last call have to do with the journal. Monitors are shown these requests.
+  // Outside the gate.
+  [[nodiscard]] BatchRecord take_record() {
+    if (!shown_.empty()) hand_over_shown();
+    return std::exchange(record_, {});
+  }
+
+  // Notes for ACL LOG that the client's user may not run a request.
+  void note_denial(const Denial& denial, const ClientState& client, const CommandSpec& spec,
+                   std::span<const std::string_view> words, AclPlace place, const Moment& moment);
+
+  // Counts an error that was answered outside of run(). `failed` is the row of a request that was answered
+  // later; null: the bytes were no request. Inside the gate.
+  void count_error(std::string_view text, const CommandSpec* failed);
+
+  // The client's request was answered later, or the client is gone. If the request administers the server, it
+  // is logged now, unless it has failed. Inside the gate.
+  void end_administration(ClientState& client, bool is_logged);
+
+ private:
+  friend class ScriptRunner;
+  // Whether the words behind the key are equal, but for the one at `index`.
+  [[nodiscard]] static bool equal_beside(std::size_t index, std::span<const std::string_view> one,
+                                         std::span<const std::string_view> other) {
+    constexpr std::size_t behind_key = 2;
+    for (std::size_t at = behind_key; at < one.size(); ++at)
+      if (at != index && one[at] != other[at]) return false;
+    return true;
+  }
+  // A negative threshold is the largest number here: nothing is as slow.
+  [[nodiscard]] bool is_for_slow_log(std::chrono::nanoseconds duration) const {
+    const auto took = std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
+    const auto threshold = static_cast<std::uint64_t>(services_.options.slow_log_microseconds);
+    return static_cast<std::uint64_t>(took) >= threshold;
+  }
+  [[nodiscard]] bool is_latency_event(std::chrono::nanoseconds duration) const {
+    const auto threshold = services_.options.latency_event_milliseconds;
+    return threshold != 0 &&
+           std::chrono::duration_cast<std::chrono::milliseconds>(duration).count() >= threshold;
+  }
+  [[nodiscard]] bool waits_for_pause(const Request& request, const Moment& moment) const;
+  Outcome run_part(const Request& request, const Moment& moment);
+  Outcome run_whole(const Request& request, const Moment& moment, bool has_begun = false);
+  Context context_of(const Request& request, keyspace::WorkerLog* log, const Moment& moment);
+  Next answer_together(const Request& first, std::span<const std::string_view> last_words,
+                       std::span<bool> answers, const Moment& moment);
+  [[nodiscard]] keyspace::WorkerLog* recording_log() const;
+  [[nodiscard]] keyspace::WorkerLog* log_of(const CommandSpec& spec) const;
+  keyspace::Admission admit(keyspace::WorkerLog* log, const Request& request, std::size_t item_count,
+                            const Moment& moment);
+  [[nodiscard]] std::uint64_t most_record_bytes(const Request& request, std::size_t item_count,
+                                                const Moment& moment) const;
+  [[nodiscard]] static keyspace::Change change_of(const Request& request, WallTime now);
+  Outcome reject(const Request& request, std::string_view text, bool has_begun);
+  Outcome deny(const Request& request, const Moment& moment, bool has_begun);
+  Outcome queue(const Request& first, std::span<const std::string_view> last_words, const Moment& moment);
+  [[nodiscard]] keyspace::WorkerLog* log_of(const Transaction& transaction) const;
+  std::optional<Next> admit_transaction(keyspace::WorkerLog& log, const Transaction& transaction,
+                                        Context& context);
+  [[nodiscard]] std::uint64_t transaction_record_bytes(const Transaction& transaction, Context& context);
+  // The bounds of one transaction.
+  struct Bounds {
+    std::size_t reply_begin = 0;
+    std::uint64_t reply_bytes_max = 0;
+    SteadyTime ends_at{};
+    bool reached = false;
+  };
+  // Throws nothing: what lacks memory between two commands of EXEC would leave the second undone.
+  Next run_group(const Transaction& transaction, const Transaction::Group& group, Context& context,
+                 Bounds& bounds) noexcept;
+  Next run_of_group(const Request& request, const Moment& moment, Bounds& bounds);
+  Next run_handler(Context& context);
+  Next run_row(Context& context);
+  Next lacks_memory(Context& context, std::size_t reply_bytes);
+  void note_administration(const Context& context, const std::string& user, Next next);
+  Outcome run_unknown(const Request& request);
+  void show(const Request& request, const Moment& moment);
+  void show_always(const Request& request, const Moment& moment);
+  void show_together(const Request& first, std::span<const std::string_view> last_words,
+                     const Moment& moment);
+  void hand_over_shown();
+  void count_requests(ClientState& client, std::uint64_t times, SteadyTime steady_now);
+  void count_errors(std::string_view text, std::uint64_t times);
+
+  Services& services_;
+  std::size_t worker_;
+  WorkerStats& stats_;
+  BatchRecord record_;
+  std::string shown_;  // the lines for monitors of this batch
+  std::unique_ptr<Scratch> scratch_;
+  std::unique_ptr<ScriptRunner> scripts_;
+  std::uint64_t suspended_client_ = 0;  // the runner writes it: workers ask for it in every turn
+};
+
+}  // namespace sepal::command

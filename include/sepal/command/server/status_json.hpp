@@ -1,0 +1,51 @@
+// The server's figures as JSON, for the status page (docs/operations.md, "The status page").
+#pragma once
+
+#include <sepal/command/server/metrics_text.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sepal::command {
+
+// Which filters are watched.
+struct WatchedFilters {
+  std::uint64_t filters_max = 0;
+  std::string_view pattern;
+};
+
+// A filter as it was, some time ago.
+struct HistoryPoint {
+  double age_seconds = 0;
+  double fill = 0;
+  double false_positive_rate = 0;
+};
+
+// One filter, looked at now. A value: nothing in it depends on the filter any more.
+struct FilterDetail {
+  SeenFilter seen;                      // its measure has all layers
+  std::vector<bloom::LayerPlan> plans;  // of the layers, oldest first
+  std::vector<std::uint64_t> items;     // that each layer counts
+  std::vector<HistoryPoint> history;    // oldest first; empty if the filter is not watched
+};
+
+// Shared gate. Takes about a millisecond. Waits for no disk.
+[[nodiscard]] std::string server_json(const Services& services, const MetricsMoment& moment,
+                                      const WatchedFilters& watched);
+
+// The functions below may be called by any thread.
+
+// A table: the names of its columns, and an array for each filter.
+[[nodiscard]] std::string filters_json(std::span<const SeenFilter> filters);
+// Takes up to a few milliseconds, for the curve of rates.
+[[nodiscard]] std::string filter_json(const FilterDetail& detail);
+
+// What a filter takes, in Sepal, in RedisBloom and by the textbook. Errors: out_of_range and too_large, with
+// a sentence.
+[[nodiscard]] Result<std::string> plan_json(const bloom::FilterOptions& options);
+[[nodiscard]] std::string error_json(std::string_view sentence);
+
+}  // namespace sepal::command

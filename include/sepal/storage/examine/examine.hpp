@@ -1,0 +1,89 @@
+// Looks at a data directory, or at one file, without a daemon: for tools. Nothing of it is written to, not
+// even the lock. While a daemon uses the directory, files may go or grow meanwhile.
+#pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/storage/disk/disk.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sepal::storage {
+
+// --- what a file holds ------------------------------------------------------------------------------------
+
+// What a thing is, and its values by name: a line for people, or for a program. Confined.
+class Fact {
+ public:
+  explicit Fact(std::string_view what);
+  // Takes any bytes: a byte that cannot be printed is written as \x01.
+  Fact& text(std::string_view name, std::string_view value);
+  Fact& number(std::string_view name, std::uint64_t value);
+  Fact& real(std::string_view name, double value);
+
+  [[nodiscard]] const std::string& line() const { return line_; }  // filter key="a" items=3
+  [[nodiscard]] std::string json() const { return json_ + "}"; }   // {"what":"filter","key":"a","items":3}
+
+ private:
+  Fact& put(std::string_view name, std::string_view text, std::string_view json);
+  std::string line_;
+  std::string json_;
+};
+
+using FactSink = std::function<void(const Fact&)>;
+
+// Tells what a filter file, a MANIFEST, a segment of the journal, CURRENT or SEED holds, whatever the file's
+// name. Blocks. Errors: damaged and unsupported_version (file and offset; what stands before has been told),
+// out_of_range for the LOCK of a data directory, those of Disk.
+Result<void> inspect_file(Disk& disk, const Path& path, const FactSink& sink);
+
+// --- whether it is whole ----------------------------------------------------------------------------------
+
+struct Finding {
+  enum class Grade : std::uint8_t {
+    fine,
+    harmless,  // a start says so in its log, and goes on
+    damaged,   // a start stops
+    newer,     // a start stops, because a newer version of Sepal wrote it
+  };
+  Grade grade = Grade::fine;
+  std::string text;  // one line, with the file, and the offset where there is one
+
+  [[nodiscard]] bool stops_start() const { return grade == Grade::damaged || grade == Grade::newer; }
+};
+
+// Verifies what a start would read: CURRENT, SEED, all files of the current generation, and the journal from
+// its cut on. It does not apply the journal's operations, so it cannot tell whether they fit. Memory: a
+// buffer and a few filters. Blocks. Errors: not_found also for a directory without a SEED, a CURRENT, a
+// generation and a journal; those of Disk.
+Result<std::vector<Finding>> verify_directory(Disk& disk, const Path& directory,
+                                              const ProgressSink& progress);
+
+// The same for a filter in a file of its own (filter_file.hpp), read to its last byte. Memory: the filter.
+// Blocks. Errors: out_of_range (it holds no filter, or several), out_of_memory, those of Disk.
+Result<Finding> verify_filter_file(Disk& disk, const Path& path, const ProgressSink& progress);
+
+// --- what can be saved of a damaged directory --------------------------------------------------------------
+
+struct SalvageReport {
+  std::uint64_t filters = 0;       // saved ones
+  std::uint64_t strings = 0;       // saved ones
+  std::uint64_t items = 0;         // in the filters
+  std::uint64_t operations = 0;    // applied ones of the journal
+  std::vector<std::string> lost;   // one line for each loss
+  std::vector<std::string> noted;  // one line for each thing that was damaged and has cost no data
+};
+
+// Writes a new data directory `into` with all whole filters of the generation, and with what the journal did
+// to them up to its damage: behind the damage it is unknown what a key names. A generation without a MANIFEST
+// is salvaged without the journal. `into` is new or empty, and not inside `directory`. Memory: all filters.
+// Blocks. Errors: out_of_range (`into`), not_found as verify_directory, those of Disk, too_large and
+// out_of_memory; damaged where files of two data directories are mixed, or a restore was cut off.
+Result<SalvageReport> salvage_directory(Disk& disk, const Path& directory, const Path& into,
+                                        std::uint64_t seed_drawn, const ProgressSink& progress);
+
+}  // namespace sepal::storage

@@ -1,0 +1,187 @@
+#include "app/pages/operator_pages.hpp"
+
+#include <sepal/base/assert.hpp>
+#include <sepal/command/server/metrics_text.hpp>
+#include <sepal/command/server/status_json.hpp>
+
+#include <charconv>
+#include <chrono>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "app/pages/page_files.hpp"
+#include "app/pages/query.hpp"
+
+namespace sepal::app {
+namespace {
+
+// Clients that come more often are sent the same text, so that many of them take little of a core.
+constexpr std::chrono::milliseconds rendered_age_max{200};
+
+http::Response text_response(unsigned status, std::string_view text) {
+  return {.status = status, .body = std::make_shared<const std::string>(std::string(text) + "\n")};
+}
+
+http::Response json_response(unsigned status, std::string text) {
+  return {.status = status,
+          .content_type = "application/json",
+          .body = std::make_shared<const std::string>(std::move(text))};
+}
+
+constexpr unsigned bad_request = 400;
+constexpr unsigned not_found = 404;
+
+// A number that is all of the text.
+template <class Number>
+std::optional<Number> number_in(const std::optional<std::string>& text) {
+  if (!text) return std::nullopt;
+  Number value{};
+  const char* const end = text->data() + text->size();
+  const auto read = std::from_chars(text->data(), end, value);
+  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
+  return value;
+}
+
+http::Response planned(const http::Request& request) {
+  const auto items = number_in<std::uint64_t>(query_value(request.query, "items"));
+  const auto rate = number_in<double>(query_value(request.query, "rate"));
+  const auto expansion = number_in<std::uint32_t>(query_value(request.query, "expansion"));
+  if (!items || !rate || !expansion)
+    return json_response(bad_request, command::error_json("items, rate and expansion are numbers"));
+  const auto plan = command::plan_json({.error_rate = *rate, .capacity = *items, .expansion = *expansion});
+  // The question was sound, so this is an answer and no fault of the client.
+  if (!plan) return json_response(200, command::error_json(plan.error().detail));
+  return json_response(200, *plan);
+}
+
+metrics::Format format_for(std::string_view accept) {
+  return accept.find("application/openmetrics-text") == std::string_view::npos
+             ? metrics::Format::prometheus
+             : metrics::Format::open_metrics;
+}
+
+}  // namespace
+
+OperatorPages::OperatorPages(const settings::HttpOptions& options, const tls::Current& tls, Gate& gate,
+                             std::size_t side, const command::Services& services)
+    : options_(options),
+      gate_(gate),
+      side_(side),
+      services_(services),
+      server_({.bind = options.bind,
+               .port = options.port,
+               .hosts = options.hosts,
+               .tls = options.tls == command::Switch::yes ? &tls : nullptr},
+              routes()) {}
+
+Result<void> OperatorPages::start() {
+  return server_.start();
+}
+
+void OperatorPages::loaded() {
+  SEPAL_ASSERT(watch_owner_ == nullptr, "the data is loaded once");
+  watch_owner_ = std::make_unique<FilterWatch>(
+      gate_, side_, services_.keyspace,
+      FilterWatch::Options{.filters_max = options_.metrics_filters_max, .pattern = options_.metrics_pattern});
+  // The thread of HTTP reads this pointer, and finds a watch that is complete.
+  watch_ = watch_owner_.get();
+  Stage loading = Stage::loading;
+  // stopping() may have come first; then its stage stays.
+  stage_.compare_exchange_strong(loading, Stage::serving);
+}
+
+std::vector<http::Route> OperatorPages::routes() {
+  std::vector<http::Route> table{
+      {.path = "/healthz", .answer = [](const http::Request&) { return text_response(200, "alive"); }},
+      {.path = "/readyz", .answer = [this](const http::Request&) { return ready(); }},
+      {.path = "/metrics", .answer = [this](const http::Request& request) { return metrics(request); }},
+      {.path = "/api/server", .answer = [this](const http::Request&) { return server_status(); }},
+      {.path = "/api/filters", .answer = [this](const http::Request&) { return filters(); }},
+      {.path = "/api/filter", .answer = [this](const http::Request& request) { return filter(request); }},
+      {.path = "/api/plan", .answer = planned}};
+  for (const PageFile& file : page_files()) {
+    // Made once. All answers share the bytes.
+    http::Response response{.content_type = std::string(file.content_type),
+                            .body = std::make_shared<const std::string>(file.bytes)};
+    table.push_back(
+        {.path = std::string(file.path), .answer = [response](const http::Request&) { return response; }});
+  }
+  return table;
+}
+
+http::Response OperatorPages::ready() const {
+  constexpr unsigned unavailable = 503;
+  const Stage stage = stage_;
+  if (stage == Stage::loading) return text_response(unavailable, "the data is being loaded");
+  if (stage == Stage::stopping) return text_response(unavailable, "the server stops");
+  const command::JournalStatus journal = services_.journal.status();
+  if (!journal.accepting) return text_response(unavailable, "changes are refused: " + journal.refusal);
+  return text_response(200, "ready");
+}
+
+http::Response OperatorPages::metrics(const http::Request& request) {
+  const metrics::Format format = format_for(request.accept);
+  static_assert(static_cast<std::size_t>(metrics::Format::open_metrics) + 1 ==
+                std::tuple_size_v<decltype(rendered_)>);
+  Rendered& rendered = rendered_[static_cast<std::size_t>(format)];
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (rendered.text == nullptr || now - rendered.at > rendered_age_max)
+    rendered = {.at = now, .text = std::make_shared<const std::string>(render(format))};
+  return {.content_type = std::string(metrics::content_type(format)), .body = rendered.text};
+}
+
+http::Response OperatorPages::server_status() {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (rendered_server_.text == nullptr || now - rendered_server_.at > rendered_age_max) {
+    const command::MetricsMoment moment{.now = std::chrono::system_clock::now(), .steady_now = now};
+    const GateEntered inside(gate_, side_);
+    rendered_server_ = {
+        .at = now,
+        .text = std::make_shared<const std::string>(command::server_json(
+            services_, moment,
+            {.filters_max = options_.metrics_filters_max, .pattern = options_.metrics_pattern}))};
+  }
+  return {.content_type = "application/json", .body = rendered_server_.text};
+}
+
+http::Response OperatorPages::filters() {
+  const FilterWatch* const watch = watch_;
+  if (watch == nullptr) return json_response(200, command::filters_json({}));
+  auto seen = watch->seen();
+  // A round does not change, so its text is made once, however often it is asked for.
+  if (rendered_filters_.seen != seen) {
+    rendered_filters_.text = std::make_shared<const std::string>(command::filters_json(*seen));
+    rendered_filters_.seen = std::move(seen);
+  }
+  return {.content_type = "application/json", .body = rendered_filters_.text};
+}
+
+http::Response OperatorPages::filter(const http::Request& request) const {
+  const auto database = number_in<std::uint32_t>(query_value(request.query, "database"));
+  const auto key = query_value(request.query, "key");
+  if (!database || *database >= keyspace::database_count || !key)
+    return json_response(bad_request, command::error_json("database is a number of a database, key a key"));
+  const FilterWatch* const watch = watch_;
+  const auto detail = watch == nullptr ? std::nullopt : watch->look_at(*database, *key);
+  if (!detail) return json_response(not_found, command::error_json("there is no such filter"));
+  return json_response(200, command::filter_json(*detail));
+}
+
+std::string OperatorPages::render(metrics::Format format) const {
+  metrics::Exposition exposition(format);
+  const command::MetricsMoment moment{.now = std::chrono::system_clock::now(),
+                                      .steady_now = std::chrono::steady_clock::now(),
+                                      .gate_waits = gate_.wait_count(),
+                                      .gate_closings = gate_.closing_count()};
+  {
+    const GateEntered inside(gate_, side_);
+    command::append_server_metrics(services_, moment, exposition);
+  }
+  const FilterWatch* const watch = watch_;
+  // Outside the gate: a finished round of the watch does not change any more.
+  if (watch != nullptr) command::append_filter_metrics(*watch->seen(), exposition);
+  return std::move(exposition).finish();
+}
+
+}  // namespace sepal::app

@@ -1,0 +1,130 @@
+#include "app/threads/background.hpp"
+
+#include <sepal/base/assert.hpp>
+#include <sepal/base/thread.hpp>
+
+#include <chrono>
+#include <utility>
+
+#include "app/system/machine.hpp"
+
+namespace sepal::app {
+namespace {
+
+constexpr std::chrono::seconds free_memory_period{10};
+
+}  // namespace
+
+Background::Background() : settling_([this] { settling_gave_up(); }), thread_([this] { run(); }) {}
+
+Background::~Background() {
+  drain();
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Background::post(Task task) {
+  SEPAL_ASSERT(task, "a task without anything to do");
+  {
+    const MutexLock lock(mutex_);
+    SEPAL_ASSERT(!stopping_, "a task comes after the stop, and would never run");
+    waiting_.push_back(std::move(task));
+  }
+  changed_.notify_all();
+}
+
+// A task's destruction frees what the task holds, unless a save still uses it.
+void Background::dispose(keyspace::FilterPtr filter) {
+  SEPAL_ASSERT(filter != nullptr, "no filter is disposed of");
+  // Only a big filter can wait in settling_. Without this, each deletion of a small one would lead to a look
+  // at all big ones.
+  const bool may_settle = filter->has_pieces();
+  disposals_begun_.fetch_add(1);
+  post([this, held = std::move(filter), may_settle] {
+    dropped_ = dropped_ || may_settle;
+    ++disposals_of_round_;
+  });
+}
+
+void Background::dispose_database(std::shared_ptr<const void> database) {
+  SEPAL_ASSERT(database != nullptr, "no database is disposed of");
+  disposals_begun_.fetch_add(1);
+  post([this, held = std::move(database)] {
+    dropped_ = true;
+    ++disposals_of_round_;
+  });
+}
+
+void Background::settle(keyspace::FilterPtr filter, bloom::LayerView layer) {
+  settling_.add(std::move(filter), layer);
+}
+
+void Background::drain() {
+  const MutexLock lock(mutex_);
+  while (busy_ || !waiting_.empty()) changed_.wait(mutex_);
+}
+
+// Requests that come while one waits are answered by the same.
+void Background::give_memory_back() {
+  if (asked_for_memory_.exchange(true)) return;
+  post([this] {
+    // Before the work: a client that asks while it runs may have freed more, and gets a run of its own.
+    asked_for_memory_ = false;
+    return_all_free_memory();
+  });
+}
+
+void Background::run() {
+  name_this_thread("background");
+  while (true) {
+    std::vector<Task> tasks = next_tasks();
+    // Outside the lock: a task may write a file, and post() must not wait for it.
+    for (const Task& task : tasks) task();
+    // Frees what the tasks hold, before it counts as freed, and before settling_ looks which filters only it
+    // holds.
+    tasks.clear();
+    disposals_done_.fetch_add(std::exchange(disposals_of_round_, 0));
+    SEPAL_ASSERT(disposals_done_.load() <= disposals_begun_.load(), "more is freed than was disposed of");
+    // Called once for all tasks, because one call looks at all filters that wait there.
+    if (std::exchange(dropped_, false)) settling_.look_for_dropped();
+    settling_.free_given_up();
+    return_free_memory_now_and_then();
+    const MutexLock lock(mutex_);
+    busy_ = false;
+    changed_.notify_all();
+    if (stopping_ && waiting_.empty()) return;
+  }
+}
+
+// Requests of many clients, when they are gone, leave memory that only this thread has the time to give back.
+void Background::return_free_memory_now_and_then() {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (now < free_memory_due_) return;
+  free_memory_due_ = now + free_memory_period;
+  return_free_memory();
+}
+
+std::vector<Background::Task> Background::next_tasks() {
+  const MutexLock lock(mutex_);
+  while (waiting_.empty() && !given_up_ && !stopping_) {
+    if (changed_.wait_for(mutex_, free_memory_period) == std::cv_status::timeout) break;
+  }
+  given_up_ = false;
+  // Set with the lock that empties the list, so that drain() does not return before these tasks have run.
+  busy_ = !waiting_.empty();
+  return std::exchange(waiting_, {});
+}
+
+void Background::settling_gave_up() {
+  {
+    const MutexLock lock(mutex_);
+    given_up_ = true;
+  }
+  changed_.notify_all();
+}
+
+}  // namespace sepal::app

@@ -1,0 +1,154 @@
+#include "app/threads/expiry.hpp"
+
+#include <sepal/base/assert.hpp>
+#include <sepal/base/thread.hpp>
+#include <sepal/keyspace/mutator.hpp>
+
+#include <algorithm>
+#include <optional>
+
+namespace sepal::app {
+namespace {
+
+using keyspace::Admission;
+using keyspace::Deadline;
+using keyspace::no_deadline;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// The gate is closed for this long at a time, and for a few keys more.
+constexpr microseconds closed_max{300};
+constexpr int keys_at_once = 8;
+// A pause is this many times as long as the closing before it.
+constexpr int pause_ratio = 3;
+constexpr microseconds pause_min{200};
+// The pause if the journal has no room or refuses changes.
+constexpr milliseconds full_journal_pause{100};
+// The wall clock may be changed. So it is read at least this often while there are deadlines.
+constexpr milliseconds look_period{1000};
+static_assert(keys_at_once > 0 && pause_ratio > 0 && pause_min.count() > 0);
+
+Deadline sooner(Deadline a, Deadline b) {
+  if (a == no_deadline || b == no_deadline) return std::max(a, b);
+  return std::min(a, b);
+}
+
+// Removes keys that are due, a few for each call of remove_few().
+class Removal {
+ public:
+  Removal(keyspace::Keyspace& keyspace, keyspace::WorkerLog& log)
+      : keyspace_(keyspace),
+        log_(log.recording() ? &log : nullptr),
+        mutator_(keyspace, log_),
+        now_(std::chrono::system_clock::now()) {}
+
+  // False: nothing is due, or the journal does not admit the removal.
+  bool remove_few() {
+    for (int count = 0; count < keys_at_once; ++count) {
+      const std::optional<keyspace::NamedKey> due = keyspace_.next_due(now_);
+      // A key whose removal is not admitted stays. Requests do not find it, because it is past its deadline.
+      if (!due || !admitted(due->key)) return false;
+      mutator_.expire({.database = due->database, .key = due->key}, now_);
+    }
+    return true;
+  }
+  [[nodiscard]] bool refused() const { return refused_; }
+
+ private:
+  bool admitted(std::string_view key) {
+    if (log_ == nullptr) return true;
+    const std::uint64_t bytes = keyspace::record_bytes_of_keys({&key, 1});
+    refused_ = log_->admit(bytes, keyspace::Change::frees) != Admission::granted;
+    return !refused_;
+  }
+
+  keyspace::Keyspace& keyspace_;
+  keyspace::WorkerLog* log_;
+  keyspace::Mutator mutator_;
+  WallTime now_;
+  bool refused_ = false;
+};
+
+}  // namespace
+
+Expiry::~Expiry() {
+  stop();
+}
+
+void Expiry::begin(const Parts& parts) {
+  SEPAL_ASSERT(!thread_.joinable(), "the removal of keys begins once");
+  due_at(parts.keyspace.earliest_deadline());
+  thread_ = std::thread([this, parts] { run(parts); });
+}
+
+void Expiry::stop() {
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Expiry::due_at(Deadline deadline) {
+  if (deadline == no_deadline) return;
+  {
+    const MutexLock lock(mutex_);
+    if (next_ == no_deadline || deadline < next_) next_ = deadline;
+  }
+  changed_.notify_all();
+}
+
+void Expiry::run(const Parts& parts) {
+  name_this_thread("expiry");
+  for (Pause pause; wait(pause);) {
+    pause = remove_some(parts);
+    // No client waits for these removals, but they must not stay unsynced: under `always`, settle() asks for
+    // a sync.
+    static_cast<void>(parts.log.settle(false));
+  }
+}
+
+Expiry::Pause Expiry::remove_some(const Parts& parts) {
+  const GateClosed closed(parts.gate);
+  const SteadyTime start = std::chrono::steady_clock::now();
+  Removal removal(parts.keyspace, parts.log);
+  SteadyTime now = start;
+  for (bool more = true; more && now - start < closed_max; now = std::chrono::steady_clock::now())
+    more = removal.remove_few();
+  // Before the gate opens, as for a worker: what other threads see is in the journal.
+  parts.log.commit();
+  parts.uploads.expire(std::chrono::system_clock::now());
+  const auto closed_for = std::chrono::duration_cast<microseconds>(now - start);
+  worked_.fetch_add(closed_for.count(), std::memory_order_relaxed);
+  return {.at_least = removal.refused() ? full_journal_pause : std::max(pause_ratio * closed_for, pause_min),
+          .until = sooner(parts.keyspace.earliest_deadline(), parts.uploads.earliest_deadline())};
+}
+
+bool Expiry::wait(const Pause& pause) {
+  const SteadyTime earliest_end = std::chrono::steady_clock::now() + pause.at_least;
+  // A request may have set a deadline meanwhile: next_ becomes the earlier one.
+  due_at(pause.until);
+  const MutexLock lock(mutex_);
+  while (!stopping_) {
+    const auto pause_left = earliest_end - std::chrono::steady_clock::now();
+    // due_at() may end the wait, but it does not end the pause: requests need the gate.
+    if (pause_left > SteadyTime::duration::zero()) {
+      changed_.wait_for(mutex_, pause_left);
+      continue;
+    }
+    if (next_ == no_deadline) {
+      changed_.wait(mutex_);
+      continue;
+    }
+    const Deadline left = next_ - keyspace::deadline_at(std::chrono::system_clock::now());
+    if (left <= 0) {
+      next_ = no_deadline;
+      return true;
+    }
+    changed_.wait_for(mutex_, milliseconds(std::min<Deadline>(left, look_period.count())));
+  }
+  return false;
+}
+
+}  // namespace sepal::app

@@ -1,0 +1,168 @@
+// Clients match on the error texts, so it matters which error comes first. BF.RESERVE reports the rate, then
+// the capacity, then the options from the left, and last a contradiction between them. BF.INSERT reports the
+// first bad word from the left.
+#include <sepal/base/arguments.hpp>
+#include <sepal/bloom/commands/options.hpp>
+#include <sepal/bloom/commands/texts.hpp>
+
+#include <optional>
+#include <utility>
+
+namespace sepal::bloom {
+namespace {
+
+// The errors for the number of one option.
+struct NumberTexts {
+  std::string_view bad;    // the word is not a number
+  std::string_view range;  // the number is out of range
+};
+// BF.RESERVE tells a bad word from a bad number; BF.INSERT has one text for both, as in the reference.
+constexpr NumberTexts reserve_rate{text::reserve_bad_rate, text::reserve_rate_range};
+constexpr NumberTexts reserve_capacity{text::reserve_bad_capacity, text::reserve_capacity_range};
+constexpr NumberTexts reserve_expansion{text::reserve_bad_expansion, text::reserve_expansion_range};
+constexpr NumberTexts insert_rate{text::insert_bad_rate, text::insert_bad_rate};
+constexpr NumberTexts insert_capacity{text::insert_bad_capacity, text::insert_bad_capacity};
+constexpr NumberTexts insert_expansion{text::insert_bad_expansion, text::insert_bad_expansion};
+
+Parsed<double> parse_rate(std::string_view word, const NumberTexts& texts) {
+  const std::optional<double> rate = parse_real(word);
+  if (!rate) return Refusal{texts.bad};
+  // Refuses NaN, too.
+  if (!(*rate > 0 && *rate < 1)) return Refusal{texts.range};
+  return *rate;
+}
+
+Parsed<std::uint64_t> parse_capacity(std::string_view word, const NumberTexts& texts) {
+  const std::optional<std::uint64_t> capacity = parse_unsigned(word);
+  if (capacity && *capacity > 0) return *capacity;
+  // A negative number that does not fit into 64 bits is not a number for the reference.
+  return Refusal{capacity || parse_integer(word) ? texts.range : texts.bad};
+}
+
+Parsed<std::uint32_t> parse_expansion(std::string_view word, const NumberTexts& texts) {
+  // As a signed number, so that a negative one gets the text about the range.
+  const std::optional<std::int64_t> expansion = parse_integer(word);
+  if (!expansion) return Refusal{texts.bad};
+  if (*expansion < 0 || *expansion > bloom::expansion_max) return Refusal{texts.range};
+  return static_cast<std::uint32_t>(*expansion);
+}
+
+// Stores the parsed value, or returns the refusal.
+template <class Value>
+std::optional<Refusal> store(const Parsed<Value>& parsed, Value& into) {
+  if (const auto* refusal = std::get_if<Refusal>(&parsed)) return *refusal;
+  into = std::get<Value>(parsed);
+  return std::nullopt;
+}
+
+Parsed<std::int64_t> parse_seconds(std::string_view word) {
+  const std::optional<std::int64_t> seconds = parse_integer(word);
+  if (!seconds) return Refusal{text::not_an_integer};
+  if (*seconds <= 0) return Refusal{text::reserve_bad_expiry};
+  return *seconds;
+}
+
+// [EXPANSION expansion] [NONSCALING] [EX seconds], in any order. If a word is repeated, the last one counts.
+std::optional<Refusal> parse_reserve_options(std::span<const std::string_view> words,
+                                             ReserveRequest& request) {
+  bool nonscaling = false;
+  std::optional<std::uint32_t> expansion;
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    if (equal_ignoring_case(words[at], "NONSCALING")) {
+      nonscaling = true;
+    } else if (equal_ignoring_case(words[at], "EXPANSION")) {
+      if (++at == words.size()) return Refusal{text::reserve_no_expansion};
+      if (const auto refusal = store(parse_expansion(words[at], reserve_expansion), expansion.emplace()))
+        return refusal;
+    } else if (equal_ignoring_case(words[at], "EX")) {
+      if (++at == words.size()) return Refusal{text::syntax};
+      if (const auto refusal = store(parse_seconds(words[at]), request.seconds.emplace())) return refusal;
+    } else {
+      return Refusal{text::reserve_unknown_word};
+    }
+  }
+  // Judged after all words, because they come in any order. EXPANSION 0 says the same as NONSCALING.
+  if (nonscaling && expansion.value_or(0) != 0) return Refusal{text::reserve_contradiction};
+  if (expansion) request.options.expansion = *expansion;
+  if (nonscaling) request.options.expansion = 0;
+  return std::nullopt;
+}
+
+// Options that take a value come first: takes_value() relies on this order.
+enum class InsertOption : std::uint8_t { capacity, error, expansion, nocreate, nonscaling, items };
+
+std::optional<InsertOption> insert_option(std::string_view word) {
+  constexpr std::pair<std::string_view, InsertOption> options[] = {
+      {"CAPACITY", InsertOption::capacity},     {"ERROR", InsertOption::error},
+      {"EXPANSION", InsertOption::expansion},   {"NOCREATE", InsertOption::nocreate},
+      {"NONSCALING", InsertOption::nonscaling}, {"ITEMS", InsertOption::items}};
+  for (const auto& [name, option] : options)
+    if (equal_ignoring_case(word, name)) return option;
+  return std::nullopt;
+}
+
+bool takes_value(InsertOption option) {
+  return option <= InsertOption::expansion;
+}
+
+std::optional<Refusal> store_insert_value(InsertOption option, std::string_view value,
+                                          bloom::FilterOptions& options) {
+  if (option == InsertOption::capacity)
+    return store(parse_capacity(value, insert_capacity), options.capacity);
+  if (option == InsertOption::error) return store(parse_rate(value, insert_rate), options.error_rate);
+  return store(parse_expansion(value, insert_expansion), options.expansion);
+}
+
+// store() returns nothing where a value was stored: then the text is empty.
+std::string_view refusal_text(const std::optional<Refusal>& refusal) {
+  return refusal ? refusal->text : std::string_view();
+}
+
+}  // namespace
+
+std::string_view read_capacity(std::string_view word, std::uint64_t& capacity) {
+  return refusal_text(store(parse_capacity(word, reserve_capacity), capacity));
+}
+std::string_view read_rate(std::string_view word, double& rate) {
+  return refusal_text(store(parse_rate(word, reserve_rate), rate));
+}
+std::string_view read_expansion(std::string_view word, std::uint32_t& expansion) {
+  return refusal_text(store(parse_expansion(word, reserve_expansion), expansion));
+}
+
+Parsed<ReserveRequest> parse_reserve(std::span<const std::string_view> words,
+                                     const bloom::FilterOptions& defaults) {
+  ReserveRequest request{.options = defaults, .seconds = std::nullopt};
+  bloom::FilterOptions& options = request.options;
+  if (const auto refusal = store(parse_rate(words[0], reserve_rate), options.error_rate)) return *refusal;
+  if (const auto refusal = store(parse_capacity(words[1], reserve_capacity), options.capacity))
+    return *refusal;
+  if (const auto refusal = parse_reserve_options(words.subspan(2), request)) return *refusal;
+  return request;
+}
+
+std::variant<InsertRequest, Refusal, TooFewWords> parse_insert(std::span<const std::string_view> words,
+                                                               const bloom::FilterOptions& defaults) {
+  InsertRequest request{.options = defaults, .create = true, .items = {}};
+  bool nonscaling = false;
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    const std::optional<InsertOption> option = insert_option(words[at]);
+    if (!option) return Refusal{text::insert_unknown_word};
+    if (takes_value(*option)) {
+      if (++at == words.size()) return TooFewWords{};
+      if (const auto refusal = store_insert_value(*option, words[at], request.options)) return *refusal;
+    }
+    nonscaling = nonscaling || *option == InsertOption::nonscaling;
+    if (*option == InsertOption::nocreate) request.create = false;
+    // All words behind ITEMS are items, also those that read like an option.
+    if (*option == InsertOption::items) {
+      request.items = words.subspan(at + 1);
+      break;
+    }
+  }
+  if (request.items.empty()) return TooFewWords{};
+  if (nonscaling) request.options.expansion = 0;
+  return request;
+}
+
+}  // namespace sepal::bloom

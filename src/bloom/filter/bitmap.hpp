@@ -1,0 +1,48 @@
+// Zeroed memory for the bits of a layer that is too large to keep them beside its header. See bitmap.cpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace sepal::bloom {
+
+// The pages that a large bitmap begins in. See bitmap.cpp.
+enum class Paging : std::uint8_t {
+  small,  // filled by requests, and moved to huge pages later
+  huge,   // filled in the background
+};
+
+// Confined. The owner may share the words.
+class Bitmap {
+ public:
+  // Nothing when the system refuses the memory. `bytes` is at least 8 and a multiple of 8.
+  static std::optional<Bitmap> allocate(std::uint64_t bytes, Paging paging);
+  // The memory that allocate(bytes) takes.
+  static std::uint64_t footprint(std::uint64_t bytes);
+  // Whether a bitmap of this length is a mapping of its own, whose pages take memory when they are touched.
+  static bool is_mapped(std::uint64_t bytes);
+  // No bitmap.
+  static Bitmap none() { return {nullptr, 0}; }
+
+  ~Bitmap();
+  Bitmap(Bitmap&& other) noexcept : words_(std::exchange(other.words_, nullptr)), bytes_(other.bytes_) {}
+  Bitmap& operator=(Bitmap&&) = delete;
+
+  [[nodiscard]] std::uint64_t* words() const { return words_; }
+
+  // As the members of LayerView.
+  [[nodiscard]] std::uint64_t piece_count() const;
+  [[nodiscard]] bool in_use(std::uint64_t piece) const;
+  void move_to_huge_page(std::uint64_t piece) const;
+
+ private:
+  [[nodiscard]] char* piece_begin(std::uint64_t piece) const;
+
+  Bitmap(std::uint64_t* words, std::uint64_t bytes) : words_(words), bytes_(bytes) {}
+
+  std::uint64_t* words_;  // aligned to a cache line at least
+  std::uint64_t bytes_;
+};
+
+}  // namespace sepal::bloom

@@ -1,0 +1,528 @@
+// How bits are read and written. A word is only ever touched through an atomic, or through a vector access
+// that is as good as one (avx512_kernel.cpp). A thread that sets bits holds the lock of their shard, so a
+// plain load and store is enough and no bit is lost. In a layer without blocks, shards share words, so a read
+// and write in one sets the bits there. A thread that tests bits holds no lock. All accesses are relaxed: a
+// look-up that follows an answered add was caused by that answer, and so sees what came before it.
+#include "bloom/filter/layer.hpp"
+
+#include <sepal/base/assert.hpp>
+#include <sepal/base/endian.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <new>
+
+#include "bloom/kernel/positions.hpp"
+#include "bloom/kernel/set_items.hpp"
+#include "bloom/memory/heap.hpp"
+#include "bloom/memory/heap_bytes.hpp"
+
+namespace sepal::bloom {
+namespace {
+
+constexpr std::uint64_t word_bytes = word_bits / 8;
+// The largest bitmap that follows its header. The blocks of a larger one start at cache lines.
+constexpr std::uint64_t small_bytes_max = 4096;
+static_assert(small_bytes_max / word_bytes <= std::numeric_limits<std::uint16_t>::max(),
+              "the shape of a small layer fits its header");
+
+// A const layer's bits may still change, because other threads may be setting them.
+std::uint64_t load(std::uint64_t& word) {
+  return std::atomic_ref<std::uint64_t>(word).load(std::memory_order_relaxed);
+}
+
+bool is_small(const LayerPlan& plan) {
+  return plan.layout != Layout::client && plan.byte_count() <= small_bytes_max &&
+         plan.capacity <= std::numeric_limits<std::uint32_t>::max() &&
+         plan.probe_count <= std::numeric_limits<std::uint8_t>::max();
+}
+
+// So many layers are asked together. Few filters have more layers; then they are asked in parts.
+constexpr std::uint32_t layers_together_max = 32;
+
+// What a client's bitmap shows to a look-up by fingerprint: a block whose bits are never set. So the kernels
+// pass such a layer without a test of their own (decisions/0030). All such layers share the word, because no
+// add writes to it.
+Blocks no_blocks() {
+  alignas(64) static std::uint64_t word = 0;
+  return {.words = &word, .block_count = 1, .block_bits = word_bits, .probe_count = 1};
+}
+
+// A client's bitmap needs shards for its count only. One is enough: no_blocks() has one block.
+std::unique_ptr<Shards> shards_of_client() {
+  return Shards::allocate({.block_count = 1, .block_bits = word_bits});
+}
+std::uint64_t shards_footprint(const LayerPlan& plan) {
+  return plan.layout == Layout::client ? Shards::footprint({.block_count = 1, .block_bits = word_bits})
+                                       : Shards::footprint(plan);
+}
+
+// The width of the blocks, as Blocks has it.
+std::uint32_t block_bits_of(const LayerPlan& plan) {
+  return plan.layout == Layout::blocked ? plan.block_bits : 0;
+}
+
+// Items of different shards meet in the same words here, so each word is changed in one step. True if a bit
+// changed.
+bool set_anywhere(const Blocks& blocks, const Fingerprint& fingerprint) {
+  const Anywhere positions(blocks);
+  std::uint64_t changed = 0;
+  for (std::uint32_t probe = 0; probe < blocks.probe_count; ++probe) {
+    const std::uint64_t position = positions.position(fingerprint, probe);
+    const std::uint64_t bit = std::uint64_t{1} << (position % word_bits);
+    const std::atomic_ref<std::uint64_t> word(blocks.words[position / word_bits]);
+    changed |= bit & ~word.fetch_or(bit, std::memory_order_relaxed);
+  }
+  return changed != 0;
+}
+
+// The caller holds the lock of the block's shard. True if a bit changed.
+bool set(const Blocks& blocks, std::uint64_t block, const Fingerprint& fingerprint) {
+  return blocks.anywhere() ? set_anywhere(blocks, fingerprint) : set_item(blocks, block, fingerprint);
+}
+
+// A save tells by this number whether a filter is the one whose file it may link again.
+// One counter for the whole process: with a counter for a part of it, a layer of another part could have the
+// same identity.
+std::uint64_t new_identity() {
+  static std::atomic<std::uint64_t> last{0};
+  return 1 + last.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Visits all lines of the item's block. This function and the next are inlined by force: for the compiler a
+// function that only prefetches does nothing, and it drops its calls.
+template <class Visit>
+[[gnu::always_inline]] inline void each_line(const Blocks& blocks, const Fingerprint& fingerprint,
+                                             const Visit& visit) {
+  constexpr std::uint32_t line_words = 64 / word_bytes;
+  const std::uint32_t block_words = blocks.block_bits / word_bits;
+  const std::uint64_t* const words = blocks.words + block_of(fingerprint, blocks.block_count) * block_words;
+  for (std::uint32_t word = 0; word < block_words; word += line_words) visit(words + word);
+}
+
+// Asks for all lines of the block, because most of them will be written to.
+[[gnu::always_inline]] inline void prefetch_block(const Blocks& blocks, const Fingerprint& fingerprint) {
+  each_line(blocks, fingerprint, [](const std::uint64_t* line) { __builtin_prefetch(line); });
+}
+
+// The caller holds the counter's lock, so no count is lost without an atomic addition.
+void count_one(std::atomic<std::uint64_t>& counter) {
+  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+Layer::Layer(const LayerPlan& plan, std::uint64_t item_count)
+    : capacity_(plan.capacity),
+      room_(static_cast<std::uint32_t>(plan.capacity - item_count)),
+      item_count_(static_cast<std::uint32_t>(item_count)),
+      block_count_(static_cast<std::uint16_t>(plan.block_count)),
+      block_words_(static_cast<std::uint16_t>(block_bits_of(plan) / word_bits)),
+      probe_count_(static_cast<std::uint8_t>(plan.probe_count)),
+      small_(true) {}
+
+Layer::Layer(const LayerPlan& plan, Store store, bool fresh)
+    : capacity_(plan.capacity), small_(false), fresh_(fresh) {
+  ::new (static_cast<void*>(this + 1)) Store(std::move(store));
+}
+
+Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_count, Paging paging) {
+  SEPAL_ASSERT(item_count <= plan.capacity, "a layer holds no more than its capacity");
+  SEPAL_ASSERT(plan.block_count > 0 && (plan.probe_count > 0 || plan.layout == Layout::bytes),
+               "a layer without blocks or probes would hold every item");
+  // From here on nothing stands in `place` until all memory is there, so a refusal leaves nothing to destroy.
+  if (is_small(plan)) return ::new (place) Layer(plan, item_count);
+  if (plan.layout == Layout::bytes) return create_string_at(place, plan, item_count, nullptr);
+  if (plan.layout == Layout::client) return create_client_at(place, plan, item_count, paging);
+  auto shards = Shards::allocate(plan);
+  if (shards == nullptr) return nullptr;
+  shards->restore(plan.capacity, item_count);
+  auto bitmap = Bitmap::allocate(plan.byte_count(), paging);
+  if (!bitmap) return nullptr;
+  const Blocks blocks{.words = bitmap->words(),
+                      .block_count = plan.block_count,
+                      .block_bits = block_bits_of(plan),
+                      .probe_count = plan.probe_count};
+  // A bitmap that a load fills is never fresh: the load touches its pages, and they are huge from the start.
+  const bool fresh = paging == Paging::small && bitmap->piece_count() > 0;
+  return ::new (place) Layer(plan,
+                             Store{.bitmap = std::move(*bitmap),
+                                   .shards = std::move(shards),
+                                   .blocks = blocks,
+                                   .identity = new_identity(),
+                                   .memory = nullptr,
+                                   .usage = nullptr,
+                                   .client = std::nullopt},
+                             fresh);
+}
+
+// A string has no shards: no lock is held where its bits are set, and its length is in the header.
+Layer* Layer::create_string_at(void* place, const LayerPlan& plan, std::uint64_t length,
+                               StringMemoryPtr memory) {
+  // A long string has a StringMemory, so that it can grow without a copy. A shorter one has a bitmap that
+  // grown() copies. No string has an identity: it changes in ways that its count does not show, so no save
+  // may link its file again.
+  const bool is_mapped = is_sparse(plan);
+  if (is_mapped && memory == nullptr) memory = StringMemory::reserve(plan.byte_count());
+  if (is_mapped && (memory == nullptr || !memory->grow(plan.byte_count()))) return nullptr;
+  auto bitmap =
+      is_mapped ? std::optional(Bitmap::none()) : Bitmap::allocate(plan.byte_count(), Paging::small);
+  if (!bitmap) return nullptr;
+  const Blocks blocks{.words = memory != nullptr ? memory->words() : bitmap->words(),
+                      .block_count = plan.block_count,
+                      .block_bits = 0,
+                      .probe_count = 0};
+  auto* const layer = ::new (place) Layer(plan,
+                                          Store{.bitmap = std::move(*bitmap),
+                                                .shards = nullptr,
+                                                .blocks = blocks,
+                                                .identity = 0,
+                                                .memory = std::move(memory),
+                                                .usage = nullptr,
+                                                .client = std::nullopt},
+                                          false);
+  layer->set_length(length);
+  return layer;
+}
+
+Layer* Layer::create_client_at(void* place, const LayerPlan& plan, std::uint64_t item_count, Paging paging) {
+  auto shards = shards_of_client();
+  if (shards == nullptr) return nullptr;
+  // Count and capacity of the shards are equal, so there is no room: nothing is added to a client's bitmap.
+  shards->restore(item_count, item_count);
+  auto bitmap = Bitmap::allocate(plan.byte_count(), paging);
+  if (!bitmap) return nullptr;
+  return ::new (place) Layer(plan,
+                             Store{.bitmap = std::move(*bitmap),
+                                   .shards = std::move(shards),
+                                   .blocks = no_blocks(),
+                                   .identity = new_identity(),
+                                   .memory = nullptr,
+                                   .usage = nullptr,
+                                   .client = plan},
+                             false);
+}
+
+Result<std::unique_ptr<Layer>> Layer::create(const LayerPlan& plan, std::uint64_t item_count, Paging paging) {
+  void* const place = heap_allocate(place_bytes(plan));
+  Layer* const layer = place == nullptr ? nullptr : create_at(place, plan, item_count, paging);
+  if (layer != nullptr) return std::unique_ptr<Layer>(layer);
+  heap_release(place);
+  return fail(Errc::out_of_memory, "the system refused the memory of a layer");
+}
+
+bool Layer::is_sparse(const LayerPlan& plan) {
+  return plan.layout == Layout::bytes && Bitmap::is_mapped(plan.byte_count());
+}
+
+std::uint64_t Layer::place_bytes(const LayerPlan& plan) {
+  return sizeof(Layer) + (is_small(plan) ? plan.byte_count() : sizeof(Store));
+}
+
+// Must say what create_at() takes: limits are checked, and memory is accounted for, by these numbers alone.
+std::uint64_t Layer::outside_bytes(const LayerPlan& plan) {
+  if (is_small(plan)) return 0;
+  if (plan.layout != Layout::bytes) return shards_footprint(plan) + Bitmap::footprint(plan.byte_count());
+  return is_sparse(plan) ? StringMemory::footprint() : Bitmap::footprint(plan.byte_count());
+}
+
+std::uint64_t Layer::footprint(const LayerPlan& plan) {
+  return heap_footprint(place_bytes(plan)) + outside_bytes(plan);
+}
+
+Layer::~Layer() {
+  if (!small_) store().~Store();
+}
+
+void Layer::operator delete(void* allocated) {
+  heap_release(allocated);
+}
+
+// The Store or the bits follow the header; place_bytes() makes room for them.
+static_assert(sizeof(Layer) % alignof(std::uint64_t) == 0);
+
+Layer::Store& Layer::store() const {
+  static_assert(sizeof(Layer) % alignof(Store) == 0);
+  // The Store was made by placement new behind this object, so a pointer that is computed from `this` needs
+  // launder(). A const layer gives it away as well: its bits and counts are atomics or behind locks.
+  return *std::launder(reinterpret_cast<Store*>(const_cast<Layer*>(this) + 1));
+}
+
+Blocks Layer::blocks() const {
+  if (!small_) return store().blocks;
+  return {.words = reinterpret_cast<std::uint64_t*>(const_cast<Layer*>(this) + 1),
+          .block_count = block_count_,
+          .block_bits = block_words_ * word_bits,
+          .probe_count = probe_count_};
+}
+
+std::uint64_t* Layer::words() const {
+  // The blocks of a client's bitmap are those of an empty layer, and not its bits.
+  return !small_ && store().client ? store().bitmap.words() : blocks().words;
+}
+
+LayerPlan Layer::plan() const {
+  if (!small_ && store().client) {
+    LayerPlan shape = *store().client;
+    shape.error_rate = 0;
+    return shape;
+  }
+  const Blocks shape = blocks();
+  return {.capacity = capacity_,
+          .error_rate = 0,
+          .block_count = shape.block_count,
+          .block_bits = shape.anywhere() ? word_bits : shape.block_bits,
+          .probe_count = shape.probe_count,
+          .layout = shape.string()     ? Layout::bytes
+                    : shape.anywhere() ? Layout::double_hashing
+                                       : Layout::blocked};
+}
+
+std::uint64_t Layer::item_count() const {
+  const bool counts_here = small_ || store().shards == nullptr;
+  return counts_here ? item_count_.load(std::memory_order_relaxed) : store().shards->item_count();
+}
+
+bool Layer::contains(const Fingerprint& fingerprint) const {
+  return holds_item(blocks(), fingerprint);
+}
+
+bool Layer::holds(std::string_view item) const {
+  SEPAL_ASSERT(!small_ && store().client, "a layer of blocks is asked for an item itself");
+  return bloom::holds(store().bitmap.words(), store().client->client_bits(), item);
+}
+
+bool Layer::claim(std::uint64_t items) {
+  if (!small_) return store().shards->claim(items);
+  // Relaxed: only the number is claimed. The lock orders bits and count.
+  std::uint32_t room = room_.load(std::memory_order_relaxed);
+  while (room >= items)
+    if (room_.compare_exchange_weak(room, room - static_cast<std::uint32_t>(items),
+                                    std::memory_order_relaxed))
+      return true;
+  return false;
+}
+
+void Layer::give_back(std::uint64_t items) {
+  if (!small_) return store().shards->give_back(items);
+  if (items == 0) return;
+  const std::uint32_t before = room_.fetch_add(static_cast<std::uint32_t>(items), std::memory_order_relaxed);
+  // `before` is at most the capacity, so the subtraction does not wrap.
+  SEPAL_ASSERT(items <= capacity_ - before, "more room is given back than was claimed");
+}
+
+void Layer::prefetch_room() const {
+  if (!small_) store().shards->prefetch_room();
+}
+
+void Layer::touch(const Fingerprint& fingerprint) const {
+  const Blocks& shape = store().blocks;
+  // Without blocks an item's bits lie in many pages, and no single write would map them all.
+  if (shape.anywhere()) return;
+  std::uint64_t* const block =
+      shape.words + block_of(fingerprint, shape.block_count) * (shape.block_bits / word_bits);
+  // Not by an "or" with 0: a compiler may turn that into a load, or into nothing. The exchange counts as a
+  // write even where the word is not 0 and nothing changes. (Seen on x86; other processors may read first:
+  // decisions/0010.)
+  std::uint64_t zero = 0;
+  std::atomic_ref<std::uint64_t>(*block).compare_exchange_strong(zero, 0, std::memory_order_relaxed);
+}
+
+void Layer::move_to_huge_page(std::uint64_t piece) const {
+  SEPAL_ASSERT(!small_, "a small layer has no pieces");
+  const Bitmap& bitmap = store().bitmap;
+  bitmap.move_to_huge_page(piece);
+  // Relaxed: a thread that still sees `true` only makes a write that it could have left out.
+  if (piece + 1 == bitmap.piece_count()) fresh_.store(false, std::memory_order_relaxed);
+}
+
+bool Layer::is_far() const {
+  return !small_ && !store().blocks.anywhere();
+}
+
+void Layer::collect_lines(const Fingerprint& fingerprint, LinesAhead& lines) const {
+  each_line(store().blocks, fingerprint, [&](const std::uint64_t* line) { lines.add(line); });
+}
+
+void Layer::prefetch_for_add(const Fingerprint& fingerprint) const {
+  if (small_) return;
+  const Store& large = store();
+  large.shards->prefetch_of_block(block_of(fingerprint, large.blocks.block_count));
+}
+
+bool Layer::add_claimed(const Fingerprint& fingerprint) {
+  const Blocks shape = blocks();
+  const std::uint64_t block = block_of(fingerprint, shape.block_count);
+  if (small_) {
+    const SpinGuard guard(lock_);
+    const bool added = set(shape, block, fingerprint);
+    if (added) item_count_.store(item_count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return added;
+  }
+  // A layer without blocks has shards all the same, chosen by the fingerprint as if it had blocks. So all
+  // adds of one item meet at one lock (decisions/0015).
+  Shard& shard = store().shards->of_block(block);
+  const SpinGuard guard(shard.lock);
+  const bool added = set(shape, block, fingerprint);
+  if (added) count_one(shard.item_count);
+  return added;
+}
+
+std::uint64_t Layer::add_run(std::span<const Fingerprint> items, std::size_t count) {
+  SEPAL_ASSERT(count <= items.size(), "a run has more items than there are");
+  if (count == 0) return 0;
+  const Blocks shape = blocks();
+  const std::uint64_t added = set_items(shape, items, count);
+  // Added to, not stored: another region's run may share the counter. The count goes to the shard of the
+  // first item, though the run may reach into other shards: only the sum over the shards matters.
+  if (small_)
+    item_count_.fetch_add(static_cast<std::uint32_t>(added), std::memory_order_relaxed);
+  else
+    store()
+        .shards->of_block(block_of(items[0], shape.block_count))
+        .item_count.fetch_add(added, std::memory_order_relaxed);
+  return added;
+}
+
+Added Layer::add(const Fingerprint& fingerprint) {
+  if (small_) {
+    // Room is claimed before a bit is set. Otherwise two adds could set their bits, and only one of them
+    // could be counted within the capacity.
+    if (!claim(1)) return contains(fingerprint) ? Added::present : Added::no_room;
+    if (add_claimed(fingerprint)) return Added::yes;
+    give_back(1);
+    return Added::present;
+  }
+  const Blocks& shape = store().blocks;
+  const std::uint64_t block = block_of(fingerprint, shape.block_count);
+  Shards& shards = *store().shards;
+  Shard& shard = shards.of_block(block);
+  const SpinGuard guard(shard.lock);
+  // Only under the lock is this answer final: the look-up before the add may have missed another thread's
+  // add.
+  if (contains(fingerprint)) return Added::present;
+  // Room comes before the bits here, too: `no_room` must leave no trace.
+  if (shard.reserve == 0 && !shards.refill(shard)) return Added::no_room;
+  --shard.reserve;
+  set(shape, block, fingerprint);
+  count_one(shard.item_count);
+  return Added::yes;
+}
+
+std::unique_ptr<Usage> Layer::take_usage() {
+  return small_ ? nullptr : std::move(store().usage);
+}
+
+void Layer::keep_usage(std::unique_ptr<Usage> usage) {
+  if (!small_) store().usage = std::move(usage);
+}
+
+void Layer::sweep() {
+  if (!small_) store().shards->sweep();
+}
+
+void Layer::copy_bits(std::uint64_t offset, std::span<std::byte> to) const {
+  SEPAL_ASSERT(offset % word_bytes == 0 && to.size() % word_bytes == 0, "bits are copied in whole words");
+  SEPAL_ASSERT(offset <= plan().byte_count() && to.size() <= plan().byte_count() - offset,
+               "bits are copied from within the bitmap");
+  const Pages* const pages = this->pages();
+  if (pages == nullptr) return copy_words(offset, to);
+  // A page that was never touched stays untouched: to read it would cost page tables, and it holds zeros.
+  Pages::each(offset, to.size(), [&](std::uint64_t page, std::uint64_t at, std::size_t count) {
+    const auto part = to.subspan(static_cast<std::size_t>(at - offset), count);
+    if (pages->has(page)) return copy_words(at, part);
+    std::ranges::fill(part, std::byte{0});
+  });
+}
+
+void Layer::copy_words(std::uint64_t offset, std::span<std::byte> to) const {
+  std::uint64_t* word = words() + offset / word_bytes;
+  for (std::size_t at = 0; at < to.size(); at += word_bytes)
+    store_little_endian(to.data() + at, load(*word++));
+}
+
+// It changes the bitmap, so it is not const.
+// NOLINTNEXTLINE(readability-make-member-function-const)
+void Layer::fill_bits(std::uint64_t offset, std::span<const std::byte> from) {
+  SEPAL_ASSERT(offset <= plan().byte_count() && from.size() <= plan().byte_count() - offset,
+               "bits are filled within the bitmap");
+  Pages* const pages = this->pages();
+  if (pages == nullptr) return fill_words(offset, from);
+  Pages::each(offset, from.size(), [&](std::uint64_t page, std::uint64_t at, std::size_t count) {
+    const auto part = from.subspan(static_cast<std::size_t>(at - offset), count);
+    // Zeros for an untouched page need no memory. So a sparse string stays sparse when it is loaded.
+    const bool is_zero = std::ranges::all_of(part, [](std::byte byte) { return byte == std::byte{0}; });
+    if (is_zero && !pages->has(page)) return;
+    pages->add(page);
+    fill_words(at, part);
+  });
+}
+
+// It changes the bitmap, so it is not const.
+// NOLINTNEXTLINE(readability-make-member-function-const)
+void Layer::fill_words(std::uint64_t offset, std::span<const std::byte> from) {
+  // No other thread knows the filter yet, so this is the one place where words need no atomic.
+  auto* const bytes = reinterpret_cast<std::byte*>(words());
+  if constexpr (std::endian::native == std::endian::little) {
+    std::memcpy(bytes + offset, from.data(), from.size());
+  } else {
+    for (std::size_t at = 0; at < from.size(); ++at) bytes[(offset + at) ^ (word_bytes - 1)] = from[at];
+  }
+}
+
+bool Layer::add_recorded(std::span<const Fingerprint> fingerprints) {
+  // claim() sees the pool alone. Without the sweep it could refuse room that the layer still has in reserves.
+  sweep();
+  if (!claim(fingerprints.size())) return false;
+  const Blocks shape = blocks();
+  for (std::size_t at = 0; at < fingerprints.size(); at += window_items_max) {
+    const auto window = fingerprints.subspan(at, std::min(window_items_max, fingerprints.size() - at));
+    if (!small_)
+      for (const Fingerprint& fingerprint : window) prefetch_block(shape, fingerprint);
+    for (const Fingerprint& fingerprint : window)
+      static_cast<void>(set(shape, block_of(fingerprint, shape.block_count), fingerprint));
+  }
+  // Every fingerprint counts, even if it changes no bit. A save reads bits later than counts, so the bits may
+  // have the item already; the record says that it was new.
+  if (!small_) {
+    store().shards->count(fingerprints.size());
+  } else {
+    item_count_.fetch_add(static_cast<std::uint32_t>(fingerprints.size()), std::memory_order_relaxed);
+  }
+  return true;
+}
+
+double Layer::fill(std::uint64_t sample_bytes_max) const {
+  const std::uint64_t word_count = plan().byte_count() / word_bytes;
+  const std::uint64_t sample_count = std::clamp<std::uint64_t>(sample_bytes_max / word_bytes, 1, word_count);
+  const std::uint64_t stride = word_count / sample_count;
+  std::uint64_t* const words = this->words();
+  std::uint64_t set_bits = 0;
+  for (std::uint64_t i = 0; i < sample_count; ++i)
+    set_bits += static_cast<std::uint64_t>(__builtin_popcountll(load(words[i * stride])));
+  return static_cast<double>(set_bits) / static_cast<double>(sample_count * word_bits);
+}
+
+void LayerStack::prefetch(std::uint32_t count, const Pending& pending) const {
+  // The newest layer first, in the order in which find() asks.
+  for (std::uint32_t index = count; index-- > 0;) {
+    const BlockPrefetch prefetch((*this)[index].blocks());
+    if (!prefetch.worth_it()) continue;
+    for (std::size_t i = 0; i < pending.count; ++i) prefetch(pending.low[i]);
+  }
+}
+
+void LayerStack::find(std::uint32_t count, Pending& pending) const {
+  std::array<Blocks, layers_together_max> blocks;
+  while (count > 0 && pending.count > 0) {
+    const std::uint32_t part = std::min(count, layers_together_max);
+    for (std::uint32_t i = 0; i < part; ++i) blocks[i] = (*this)[count - 1 - i].blocks();
+    find_items(std::span(blocks).first(part), pending);
+    count -= part;
+  }
+}
+
+}  // namespace sepal::bloom

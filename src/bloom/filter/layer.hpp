@@ -1,0 +1,210 @@
+// A layer: the shape of its plan, its bits, its count of items. Two ways to keep them:
+//
+//     small   | header: shape, lock, room, count | bits ... |      in one place, one lock
+//     large   | header | Store: shape |-->  bitmap, shards         (bitmap.hpp, shards.hpp)
+//
+// A layer that was a client's bitmap (Layout::client) is kept as a large one, and holds no item that is
+// looked up by its fingerprint: its blocks are those of an empty layer. It has no room.
+//
+// Millions of filters are small and hold a hundred items, so the header's size matters. The first layer
+// stands right behind its filter's own header, in the same allocation, and a test checks the sizes. The error
+// rate that a layer was planned for is not here: it follows from the filter's rate and the layer's index
+// (layer_state.hpp).
+#pragma once
+
+#include <sepal/base/hash.hpp>
+#include <sepal/base/result.hpp>
+#include <sepal/bloom/filter/usage.hpp>
+#include <sepal/bloom/plan/layer_plan.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "bloom/filter/bitmap.hpp"
+#include "bloom/filter/shards.hpp"
+#include "bloom/filter/spin_lock.hpp"
+#include "bloom/kernel/kernels.hpp"
+#include "bloom/memory/pages.hpp"
+#include "bloom/memory/string_memory.hpp"
+
+namespace sepal::bloom {
+
+enum class Added : std::uint8_t { yes, present, no_room };
+
+// Members are shared or exclusive in the sense of filter.hpp.
+class Layer {
+ public:
+  // Creates a layer with room for plan.capacity less `item_count` items, in an allocation of its own. The
+  // plan is sound (layer_state.hpp). Errors: out_of_memory.
+  static Result<std::unique_ptr<Layer>> create(const LayerPlan& plan, std::uint64_t item_count,
+                                               Paging paging);
+  // The same in the caller's memory: place_bytes(plan) zeroed bytes, aligned as a Layer is. Null when the
+  // system refuses the rest. The owner of the memory ends the layer by its destructor.
+  static Layer* create_at(void* place, const LayerPlan& plan, std::uint64_t item_count, Paging paging);
+  // The same for a string that is not small; `memory`, if it is not null, is what the string is kept in.
+  static Layer* create_string_at(void* place, const LayerPlan& plan, std::uint64_t length,
+                                 StringMemoryPtr memory);
+  // Whether it is a string that would be kept in a StringMemory.
+  static bool is_sparse(const LayerPlan& plan);
+  static std::uint64_t place_bytes(const LayerPlan& plan);
+  // The memory that a layer takes outside of its place.
+  static std::uint64_t outside_bytes(const LayerPlan& plan);
+  // The memory that create() takes.
+  static std::uint64_t footprint(const LayerPlan& plan);
+
+  ~Layer();
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
+  static void operator delete(void* allocated);
+
+  // --- shared ---------------------------------------------------------------------------------------------
+
+  // Without the error rate, which the filter knows.
+  [[nodiscard]] LayerPlan plan() const;
+  [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
+  [[nodiscard]] std::uint64_t identity() const { return small_ ? 0 : store().identity; }
+  [[nodiscard]] std::uint64_t item_count() const;
+  // The layer holds its capacity, for ever. May say false while the adds that make it true are running.
+  [[nodiscard]] bool full() const {
+    return small_ ? item_count() == capacity_ : store().shards->full(capacity_);
+  }
+
+  // The layer has counted no item, as far as this thread knows: other threads may have added some.
+  [[nodiscard]] bool small_and_empty() const {
+    return small_ && item_count_.load(std::memory_order_relaxed) == 0;
+  }
+
+  // Null where none is kept; a small layer keeps none.
+  [[nodiscard]] Usage* usage() const { return small_ ? nullptr : store().usage.get(); }
+
+  // What the kernels search, and set bits in.
+  [[nodiscard]] Blocks blocks() const;
+  [[nodiscard]] bool contains(const Fingerprint& fingerprint) const;
+  // For a client's bitmap: whether all bits of the item are set.
+  [[nodiscard]] bool holds(std::string_view item) const;
+
+  // Takes room for `items` items that add_claimed() will add, all or none. Unused room must be given back.
+  [[nodiscard]] bool claim(std::uint64_t items);
+  void give_back(std::uint64_t items);
+  // Asks for the line that claim() and give_back() write to. Other threads write to it too, so it is seldom
+  // in this core's cache.
+  void prefetch_room() const;
+  // The layer has pieces, and pages that may never have been touched: a thread that is about to add an item
+  // calls touch() before it looks the item up.
+  [[nodiscard]] bool fresh() const { return fresh_.load(std::memory_order_relaxed); }
+  // For a fresh layer: writes to the item's block, and changes nothing. When the first touch of a page is a
+  // read, the system maps its page of zeros, and replaces it at the write that follows: then every core that
+  // runs this process has to be told.
+  void touch(const Fingerprint& fingerprint) const;
+  // Asks for what add_claimed() of this item will write to. Other threads write there as well, so it is
+  // seldom in this core's cache.
+  void prefetch_for_add(const Fingerprint& fingerprint) const;
+  // Whether the blocks may be far, in memory of their own; and which lines the block of an item has.
+  [[nodiscard]] bool is_far() const;
+  void collect_lines(const Fingerprint& fingerprint, LinesAhead& lines) const;
+  // True if the item was new. Then it has used one claim.
+  bool add_claimed(const Fingerprint& fingerprint);
+  // Adds the first `count` items, for which room is claimed, while no other thread adds to their blocks. Asks
+  // for the blocks of the items behind them from memory. Returns how many were new: each of these used a
+  // claim.
+  std::uint64_t add_run(std::span<const Fingerprint> items, std::size_t count);
+  // Adds one item without a claim. no_room: nothing changed, and the newest layer may still have room that
+  // sweep() finds.
+  Added add(const Fingerprint& fingerprint);
+
+  void copy_bits(std::uint64_t offset, std::span<std::byte> to) const;
+  [[nodiscard]] double fill(std::uint64_t sample_bytes_max) const;
+  // A string has none: it stays in small pages.
+  [[nodiscard]] std::uint64_t piece_count() const {
+    return small_ || store().shards == nullptr ? 0 : store().bitmap.piece_count();
+  }
+  // For a layer that has pieces.
+  [[nodiscard]] bool in_use(std::uint64_t piece) const { return store().bitmap.in_use(piece); }
+  void move_to_huge_page(std::uint64_t piece) const;
+
+  // --- exclusive ------------------------------------------------------------------------------------------
+
+  // Collects the room that is left in one place, so that claim(1) fails only when the layer is full.
+  void sweep();
+  void fill_bits(std::uint64_t offset, std::span<const std::byte> from);
+  // For a string: its length, at most the capacity.
+  void set_length(std::uint64_t length) {
+    item_count_.store(static_cast<std::uint32_t>(length), std::memory_order_relaxed);
+  }
+  // The pages of a string that have been touched. Null if all of its memory is there.
+  [[nodiscard]] Pages* pages() const {
+    return small_ || store().memory == nullptr ? nullptr : &store().memory->pages();
+  }
+  // What a large string is kept in; null for other layers.
+  [[nodiscard]] StringMemoryPtr memory() const { return small_ ? nullptr : store().memory; }
+  // Null if none was kept.
+  [[nodiscard]] std::unique_ptr<Usage> take_usage();
+  // A small layer drops it: it has no place for it.
+  void keep_usage(std::unique_ptr<Usage> usage);
+  // As Filter::add_recorded().
+  [[nodiscard]] bool add_recorded(std::span<const Fingerprint> fingerprints);
+
+ private:
+  // A large layer has this where a small one has its bits: behind the header.
+  struct Store {
+    Bitmap bitmap;
+    std::unique_ptr<Shards> shards;
+    Blocks blocks;
+    std::uint64_t identity;
+    StringMemoryPtr memory;           // of a large string, in place of the bitmap; else null
+    std::unique_ptr<Usage> usage;     // of the filter, while this layer is its newest
+    std::optional<LayerPlan> client;  // the shape of a client's bitmap
+  };
+
+  void copy_words(std::uint64_t offset, std::span<std::byte> to) const;
+  void fill_words(std::uint64_t offset, std::span<const std::byte> from);
+  static Layer* create_client_at(void* place, const LayerPlan& plan, std::uint64_t item_count, Paging paging);
+  [[nodiscard]] std::uint64_t* words() const;
+
+  Layer(const LayerPlan& plan, std::uint64_t item_count);  // small
+  Layer(const LayerPlan& plan, Store store, bool fresh);   // large
+
+  // For a large layer. A small one has its bits in this place.
+  [[nodiscard]] Store& store() const;
+
+  std::uint64_t capacity_;
+  // These belong to a small layer, whose numbers fit. The room is never above the capacity less the items.
+  std::atomic<std::uint32_t> room_{0};
+  std::atomic<std::uint32_t> item_count_{0};  // Written under lock_.
+  std::uint16_t block_count_ = 0;
+  std::uint16_t block_words_ = 0;
+  std::uint8_t probe_count_ = 0;
+  SpinLock lock_;  // A large layer has its shards' locks.
+  bool small_;
+  mutable std::atomic<bool> fresh_{false};  // Until the last piece is moved.
+};
+
+// A filter's layers by index, 0 being the oldest. Valid until a layer is appended.
+class LayerStack {
+ public:
+  LayerStack(Layer& first, std::span<const std::unique_ptr<Layer>> younger)
+      : first_(first), younger_(younger) {}
+
+  [[nodiscard]] std::uint32_t size() const { return 1 + static_cast<std::uint32_t>(younger_.size()); }
+  [[nodiscard]] Layer& operator[](std::uint32_t index) const {
+    return index == 0 ? first_ : *younger_[index - 1];
+  }
+  [[nodiscard]] Layer& newest() const { return (*this)[size() - 1]; }
+
+  // Asks for the blocks that the items have in the oldest `count` layers, where that pays.
+  void prefetch(std::uint32_t count, const Pending& pending) const;
+  // Takes from the list the items that the oldest `count` layers hold. The newest of these is asked first:
+  // with an expansion of 2 or more a full layer holds more items than all the older ones together.
+  void find(std::uint32_t count, Pending& pending) const;
+
+ private:
+  Layer& first_;
+  std::span<const std::unique_ptr<Layer>> younger_;
+};
+
+}  // namespace sepal::bloom

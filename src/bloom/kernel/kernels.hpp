@@ -1,0 +1,95 @@
+// Testing items against layers, and setting their bits: the innermost loops of every look-up and every add.
+//
+// The plain kernel runs everywhere. Where the processor has the instructions, a faster one gives the same
+// answers (avx512_kernel.cpp). Both are quick for three reasons. The layer's shape stays in registers over
+// all items of a window. Probes are tested in groups whose outcome is one branch, because a branch for each
+// probe would be guessed wrong for every second item. An item that one layer holds leaves the list, so no
+// later layer has to skip it.
+#pragma once
+
+#include <sepal/base/hash.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "bloom/kernel/probe.hpp"
+
+namespace sepal::bloom {
+
+// A layer's bits and what finds them (probe.hpp).
+struct Blocks {
+  std::uint64_t* words;  // touched through atomics, and through the vectors of avx512_kernel.cpp
+  std::uint64_t block_count;
+  std::uint32_t block_bits;
+  std::uint32_t probe_count;
+
+  // A layer of Layout::double_hashing: there are no blocks, and block_count is the number of words. A width
+  // that no block has marks it, so the test costs nothing where blocks have a usual width.
+  [[nodiscard]] bool anywhere() const { return block_bits == 0; }
+  // A layer of Layout::bytes: `anywhere`, and without probes.
+  [[nodiscard]] bool string() const { return probe_count == 0; }
+};
+
+// So many items go through one layer before the next layer: enough that their waits for memory overlap.
+inline constexpr std::size_t window_items_max = 64;
+
+// The items of a window that no layer asked so far holds, in order: both halves of their fingerprints, and
+// their index in the window. In columns, as vectors need them.
+struct Pending {
+  using Column = std::array<std::uint64_t, window_items_max>;
+
+  std::size_t count = 0;
+  alignas(64) Column low;
+  alignas(64) Column high;
+  alignas(64) Column index;
+
+  [[nodiscard]] Fingerprint fingerprint(std::size_t at) const { return {.low = low[at], .high = high[at]}; }
+};
+
+// Functions that work on layers of any shape.
+struct Kernel {
+  const char* name;
+  // Takes from the list the items that any of the layers holds. Best, the first layer holds the most.
+  void (*find)(std::span<const Blocks> layers, Pending& pending);
+  // Sets the bits of an item whose block is `block`. True if one changed. No other thread sets bits in the
+  // block meanwhile. Not for a layer without blocks.
+  bool (*set)(const Blocks& blocks, std::uint64_t block, const Fingerprint& item);
+};
+
+// The kernels that this machine can run: the plain one first, the fastest last.
+[[nodiscard]] std::span<const Kernel> kernels();
+
+// find() and set() of the fastest kernel.
+void find_items(std::span<const Blocks> layers, Pending& pending);
+[[nodiscard]] bool set_item(const Blocks& blocks, std::uint64_t block, const Fingerprint& item);
+
+// Asks for items' blocks from memory, if a block lies within a cache line: to ask for some of the lines of a
+// larger block costs more than it saves. Asks into the second-level cache. There a core has places for more
+// lines on their way than in the first: enough for a whole window (decision 0008).
+class BlockPrefetch {
+ public:
+  explicit BlockPrefetch(const Blocks& blocks)
+      : words_(blocks.words), block_count_(blocks.block_count), block_words_(blocks.block_bits / word_bits) {}
+
+  // A layer without blocks has width 0: the subtraction wraps, and the test fails as it should.
+  [[nodiscard]] bool worth_it() const { return block_words_ - 1 < cache_line_bits / word_bits; }
+  // For the item with this lower half of its fingerprint.
+  void operator()(std::uint64_t low) const {
+    __builtin_prefetch(words_ + scaled(low, block_count_) * block_words_, 0, second_cache);
+  }
+
+ private:
+  static constexpr std::uint32_t cache_line_bits = 512;
+  static constexpr int second_cache = 2;  // locality, as the compiler counts it
+
+  const std::uint64_t* words_;
+  std::uint64_t block_count_;
+  std::uint32_t block_words_;
+};
+
+// Whether the layer holds this item.
+[[nodiscard]] bool holds_item(const Blocks& blocks, const Fingerprint& item);
+
+}  // namespace sepal::bloom

@@ -1,0 +1,384 @@
+// Handlers of the BF commands.
+//
+// Inside the shared gate, adding to a filter is all or nothing. If the key is free, or the filter might have
+// to grow, the handler does not change the filter: it plans the new layer before the gate closes, and asks to
+// run alone. If the filter has a mirror, the target may have the items by then. Alone, the handler adds the
+// items one by one, and each item has its own outcome.
+
+#include <sepal/base/arguments.hpp>
+#include <sepal/bloom/commands/facts.hpp>
+#include <sepal/bloom/commands/options.hpp>
+#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/partial_run.hpp>
+#include <sepal/command/table/error_texts.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+
+#include "command/keys/lookup.hpp"
+#include "command/keys/timing.hpp"
+#include "command/run/scratch.hpp"
+#include "command/table/handlers.hpp"
+
+namespace sepal::command {
+namespace {
+
+using bloom::Filter;
+using Words = std::span<const std::string_view>;
+
+bloom::FilterOptions default_options(const Context& context) {
+  const keyspace::KeyspaceOptions& options = context.services.keyspace.options();
+  return {.error_rate = options.error_rate,
+          .capacity = options.capacity,
+          .expansion = options.expansion,
+          .seed = options.seed};
+}
+
+// Counts eight bytes of 0 or 1 at a time: the multiplication adds them up in the highest byte.
+std::size_t count_true(std::span<const bool> values) {
+  static_assert(sizeof(bool) == 1);
+  std::size_t count = 0;
+  for (; values.size() >= 8; values = values.subspan(8)) {
+    std::uint64_t bytes = 0;
+    std::memcpy(&bytes, values.data(), sizeof bytes);
+    count += static_cast<std::size_t>((bytes * 0x0101'0101'0101'0101U) >> 56);
+  }
+  return count + static_cast<std::size_t>(std::ranges::count(values, true));
+}
+
+void count_new(Context& context, const Filter& filter, std::uint64_t new_count) {
+  context.stats.items_added.add(new_count);
+  if (bloom::Usage* const usage = filter.usage())
+    usage->slot(context.dispatcher.worker()).count_added(new_count, context.steady_now);
+}
+
+// An item that was known may have been added by another worker that has not recorded it yet: then the reply
+// must wait for that record.
+void count_added(Context& context, const Filter& filter, std::span<const bool> added) {
+  const std::size_t new_count = count_true(added);
+  count_new(context, filter, new_count);
+  if (new_count < added.size() || context.changes.target_knew()) context.record.answered_known = true;
+}
+
+// `in_target`: the target of the filter's mirror has the item. A client must not take it for refused there,
+// too.
+void append_outcome(resp::Reply& reply, const Filter& filter, const Filter::AddOutcome& outcome,
+                    bool in_target) {
+  if (outcome.refusal == Filter::Refusal::none) return reply.boolean(outcome.added);
+  std::string text = bloom::text_of(outcome.refusal, filter.layer_count());
+  if (in_target) text += text::but_in_target;
+  reply.error(text);
+}
+
+enum class Shape : std::uint8_t { single, array };
+
+struct Addition {
+  std::string_view key;
+  Words items;
+  bloom::FilterOptions options;  // of the filter that is created when the key is free
+  bool create = true;
+  Shape shape = Shape::array;
+};
+
+void append_added(resp::Reply& reply, Shape shape, std::span<const bool> added) {
+  if (shape == Shape::single) return reply.boolean(added.front());
+  reply.array(added.size());
+  reply.booleans(added);
+}
+
+// The target of the filter's mirror has the first `mirrored_count` items.
+void append_outcomes(Context& context, const Filter& filter, Shape shape, std::size_t mirrored_count) {
+  const std::vector<Filter::AddOutcome>& outcomes = context.scratch.outcomes;
+  if (shape == Shape::array) context.reply.array(outcomes.size());
+  for (std::size_t at = 0; at < outcomes.size(); ++at)
+    append_outcome(context.reply, filter, outcomes[at], at < mirrored_count);
+  // Where no target takes it, the item for which the filter is full is the last that gets an answer.
+  const bool ends = outcomes.size() > mirrored_count && outcomes.back().refusal == Filter::Refusal::full;
+  if (ends && context.partial != nullptr) context.partial->end();
+}
+
+// With the gate closed. Creates the filter if there is none, and lets it grow for items that do not fit.
+// Stops at the first item that finds a non-scaling filter full, as the reference does: the array of answers
+// is then shorter than the request. With a mirror it goes on, because the target takes the other items.
+void add_and_grow(Context& context, Filter* filter, const Addition& addition) {
+  const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
+  // A refused creation is one error, also for BF.MADD: no item was tried.
+  if (filter == nullptr) {
+    const Result<Filter*> created = context.changes.create(key, addition.options);
+    if (!created) return context.reply.error(text_of(created.error().code));
+    filter = *created;
+  }
+  const std::size_t mirrored_count =
+      context.changes.add_alone(key, *filter, addition.items, context.scratch.outcomes);
+  count_new(context, *filter,
+            static_cast<std::uint64_t>(
+                std::ranges::count(context.scratch.outcomes, true, &Filter::AddOutcome::added)));
+  append_outcomes(context, *filter, addition.shape, mirrored_count);
+}
+
+// Answers an add to a full filter without closing the gate: a full filter does not change any more, and each
+// add to it would stop all workers. Returns false, without an answer, if the target of its mirror needs the
+// gate closed.
+//
+// The answer is that of add_and_grow(): without a mirror, it ends at the first item that is refused.
+bool add_to_full(Context& context, const Filter& filter, const Addition& addition) {
+  const bool is_mirrored = context.services.keyspace.mirrors().whole_from(filter) != nullptr;
+  if (!context.changes.try_mirror(filter, addition.items)) return false;
+  const std::span<bool> present = context.scratch.flags(addition.items.size());
+  filter.contains(addition.items, present);
+  context.record.answered_known = true;
+  context.scratch.outcomes.clear();
+  for (const bool known : present) {
+    context.scratch.outcomes.push_back({.refusal = known ? Filter::Refusal::none : Filter::Refusal::full});
+    if (!known && !is_mirrored) break;
+  }
+  append_outcomes(context, filter, addition.shape, is_mirrored ? addition.items.size() : 0);
+  return true;
+}
+
+// The ways of an add, the cheap ones first: try_add(), which most adds need; the answer of a full filter;
+// with the gate closed, add_and_grow(). Without the closed gate the request plans what it can, and asks for
+// it. Then it runs again from the start, because another client may have created or replaced the filter
+// meanwhile.
+Next add(Context& context, const Addition& addition) {
+  const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
+  Filter* const filter = find(context, addition.key);
+  if (refuses_string(context, filter)) return Next::done;
+  if (filter == nullptr && !addition.create) {
+    context.reply.error(text::filter_not_found);
+    return Next::done;
+  }
+  if (filter != nullptr) {
+    const std::span<bool> added = context.scratch.flags(addition.items.size());
+    if (context.changes.try_add(key, *filter, addition.items, added)) {
+      count_added(context, *filter, added);
+      append_added(context.reply, addition.shape, added);
+      return Next::done;
+    }
+    if (filter->full() && add_to_full(context, *filter, addition)) return Next::done;
+  }
+  if (context.alone) {
+    add_and_grow(context, filter, addition);
+    return Next::done;
+  }
+  if (filter == nullptr) {
+    context.services.keyspace.plan_ahead(addition.options);
+  } else {
+    context.services.keyspace.plan_growth_ahead(*filter);
+  }
+  return Next::need_alone;
+}
+
+// A string holds no item: the reference answers no WRONGTYPE here.
+void look_up(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
+  context.stats.items_asked.add(items.size());
+  const Filter* const filter = find_counted(context, context.words[1], requests);
+  if (filter == nullptr || filter->is_string()) {
+    std::ranges::fill(present, false);
+    return;
+  }
+  filter->contains(items, present);
+  // Most requests have one item, and a loop would cost them more than they can pay.
+  const std::size_t found = present.size() == 1 ? static_cast<std::size_t>(present[0]) : count_true(present);
+  context.stats.items_found.add(found);
+  if (bloom::Usage* const usage = filter->usage()) [[unlikely]]
+    usage->slot(context.dispatcher.worker()).count_asked(items.size(), found);
+}
+
+void append_value(resp::Reply& reply, const bloom::InfoField& field, const Filter& filter) {
+  if (const auto value = field.value(filter)) {
+    reply.integer_unsigned(*value);
+  } else {
+    reply.null();
+  }
+}
+
+// In RESP3 a single field is a map of one pair; in RESP2 it is an array of the value alone, without a name.
+void append_one_field(resp::Reply& reply, const bloom::InfoField& field, const Filter& filter) {
+  if (reply.version() == resp::Version::resp3) {
+    reply.map(1);
+    reply.simple(field.name);
+  } else {
+    reply.array(1);
+  }
+  append_value(reply, field, filter);
+}
+
+// With the gate closed.
+void reserve(Context& context, const bloom::ReserveRequest& request, keyspace::Deadline deadline) {
+  const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  // The gate is closed: no client, and no cut of a save, sees the filter without its deadline.
+  const auto created = context.changes.create(key, request.options);
+  if (!created) return context.reply.error(text_of(created.error().code));
+  if (deadline != keyspace::no_deadline) context.changes.set_deadline(key, deadline);
+  context.reply.ok();
+}
+
+}  // namespace
+
+// The checks stand in the order of the reference: the options come before the key. So a wrong request gets
+// the same error whether the key is taken or not. A taken key is answered without closing the gate.
+Next bf_reserve(Context& context) {
+  if (context.words.size() > bloom::reserve_words_max(context.words)) {
+    context.reply.error(wrong_arity(context.spec.name));
+    return Next::done;
+  }
+  const auto parsed = bloom::parse_reserve(context.words.subspan(2), default_options(context));
+  if (const auto* refusal = std::get_if<Refusal>(&parsed)) {
+    context.reply.error(refusal->text);
+    return Next::done;
+  }
+  const auto& request = std::get<bloom::ReserveRequest>(parsed);
+  const std::optional<keyspace::Deadline> deadline =
+      request.seconds ? time_of(*request.seconds, {.seconds = true}, context.now) : keyspace::no_deadline;
+  if (!deadline) {
+    context.reply.error(bad_expire_time(context.spec.name));
+    return Next::done;
+  }
+  if (const Filter* const present = find(context, context.words[1])) {
+    if (!refuses_string(context, present)) context.reply.error(text_of(Errc::key_exists));
+    return Next::done;
+  }
+  if (!context.alone) {
+    context.services.keyspace.plan_ahead(request.options);
+    return Next::need_alone;
+  }
+  reserve(context, request, *deadline);
+  return Next::done;
+}
+
+Next bf_add(Context& context) {
+  return add(context, {.key = context.words[1],
+                       .items = context.words.subspan(2),
+                       .options = default_options(context),
+                       .create = true,
+                       .shape = Shape::single});
+}
+
+Next bf_add_together(Context& context, Words items, std::span<bool> added) {
+  const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  Filter* const filter = find(context, key.key);
+  // One by one, the requests create the filter, or each of them answers WRONGTYPE.
+  if (filter == nullptr || filter->is_string()) return Next::need_alone;
+  if (!context.changes.try_add(key, *filter, items, added)) return Next::need_alone;
+  count_added(context, *filter, added);
+  return Next::done;
+}
+
+Next bf_madd(Context& context) {
+  return add(
+      context,
+      {.key = context.words[1], .items = context.words.subspan(2), .options = default_options(context)});
+}
+
+Next bf_insert(Context& context) {
+  const auto parsed = bloom::parse_insert(context.words.subspan(2), default_options(context));
+  if (const auto* refusal = std::get_if<Refusal>(&parsed)) {
+    context.reply.error(refusal->text);
+    return Next::done;
+  }
+  if (std::holds_alternative<bloom::TooFewWords>(parsed)) {
+    context.reply.error(wrong_arity(context.spec.name));
+    return Next::done;
+  }
+  const auto& request = std::get<bloom::InsertRequest>(parsed);
+  return add(context, {.key = context.words[1],
+                       .items = request.items,
+                       .options = request.options,
+                       .create = request.create});
+}
+
+// Agrees with bloom::parse_insert(): the first word ITEMS ends the options. If it stands where the value of
+// an option should, the request is wrong, and its first part says so. The dispatcher asks before it checks
+// the arity, so even the key may be missing.
+std::size_t items_of_insert(Words words) {
+  const auto is_items = [](std::string_view word) { return equal_ignoring_case(word, "ITEMS"); };
+  const auto options = words.subspan(std::min<std::size_t>(words.size(), 2));
+  const auto found = std::ranges::find_if(options, is_items);
+  return found == options.end() ? 0 : static_cast<std::size_t>(found - words.begin()) + 1;
+}
+
+Next bf_exists(Context& context) {
+  const std::span<bool> present = context.scratch.flags(1);
+  look_up(context, context.words.subspan(2), present);
+  context.reply.boolean(present.front());
+  return Next::done;
+}
+
+Next bf_exists_together(Context& context, Words items, std::span<bool> present) {
+  // Each request counts a hit or a miss of its key, as if it had come alone.
+  look_up(context, items, present, items.size());
+  return Next::done;
+}
+
+Next bf_mexists(Context& context) {
+  const Words items = context.words.subspan(2);
+  const std::span<bool> present = context.scratch.flags(items.size());
+  look_up(context, items, present);
+  context.reply.array(items.size());
+  context.reply.booleans(present);
+  return Next::done;
+}
+
+Next bf_card(Context& context) {
+  const Filter* const filter = find_counted(context, context.words[1]);
+  if (refuses_string(context, filter)) return Next::done;
+  context.reply.integer_unsigned(filter != nullptr ? filter->item_count() : 0);
+  return Next::done;
+}
+
+Next bf_debug(Context& context) {
+  constexpr std::size_t words_needed = 2;
+  if (context.words.size() != words_needed) {
+    context.reply.error(wrong_arity(context.spec.name));
+    return Next::done;
+  }
+  const Filter* const filter = find_counted(context, context.words[1]);
+  if (refuses_string(context, filter)) return Next::done;
+  if (filter == nullptr) {
+    context.reply.error(text::filter_not_found);
+    return Next::done;
+  }
+  const std::vector<bloom::LayerView> layers = filter->layers();
+  context.reply.array(1 + layers.size());
+  context.reply.bulk("size:" + std::to_string(filter->item_count()));
+  for (const bloom::LayerView& layer : layers) context.reply.bulk(bloom::debug_line(layer));
+  return Next::done;
+}
+
+Next bf_info(Context& context) {
+  resp::Reply& reply = context.reply;
+  constexpr std::size_t words_max = 3;
+  if (context.words.size() > words_max) {
+    reply.error(wrong_arity(context.spec.name));
+    return Next::done;
+  }
+  const Filter* const filter = find_counted(context, context.words[1]);
+  if (refuses_string(context, filter)) return Next::done;
+  if (filter == nullptr) {
+    reply.error(text::filter_not_found);
+    return Next::done;
+  }
+  if (context.words.size() == words_max) {
+    const bloom::InfoField* const field = bloom::find_info_field(context.words[2]);
+    if (field == nullptr) {
+      reply.error(text::bad_field);
+    } else {
+      append_one_field(reply, *field, *filter);
+    }
+    return Next::done;
+  }
+  reply.map(bloom::info_fields().size());
+  for (const bloom::InfoField& field : bloom::info_fields()) {
+    reply.simple(field.name);
+    append_value(reply, field, *filter);
+  }
+  return Next::done;
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,64 @@
+// The handler of MONITOR, and the part of the dispatcher that shows commands to monitors.
+
+#include <sepal/command/run/dispatcher.hpp>
+
+#include <memory>
+#include <utility>
+
+#include "command/clients/monitor_text.hpp"
+#include "command/table/handlers.hpp"
+
+namespace sepal::command {
+
+Next monitor(Context& context) {
+  ClientState& client = context.client;
+  if (client.monitoring == nullptr)
+    client.monitoring = std::make_unique<Monitoring>(
+        context.services.monitors,
+        Monitors::Monitor{.client_id = client.id, .worker = context.dispatcher.worker()});
+  context.reply.ok();
+  return Next::done;
+}
+
+// Commands that administer the server are not shown, and QUIT is not, as in the reference. A script is shown
+// when it begins, before its commands.
+void Dispatcher::show(const Request& request, const Moment& moment) {
+  const Flags flags = request.spec->flags;
+  if (!flags.has(Flag::admin) && !flags.has(Flag::skip_monitor) && request.spec->run != quit)
+    show_always(request, moment);
+}
+
+void Dispatcher::show_always(const Request& request, const Moment& moment) {
+  append_monitor_line(shown_, moment.now, request.client, request.words);
+  if (shown_.size() >= monitor_piece_bytes) hand_over_shown();
+}
+
+void Dispatcher::show_together(const Request& first, std::span<const std::string_view> last_words,
+                               const Moment& moment) {
+  std::vector<std::string_view> words(first.words.begin(), first.words.end());
+  for (const std::string_view word : last_words) {
+    words[together_index(*first.spec, words.size())] = word;
+    Request request = first;
+    request.words = words;
+    show(request, moment);
+  }
+}
+
+void Dispatcher::hand_over_shown() {
+  ClientDirectory& clients = services_.clients;
+  const auto lines = services_.monitors.on_their_way(std::exchange(shown_, {}),
+                                                     monitor_bytes_of(services_.options.clients_memory_max));
+  for (const Monitors::Monitor& monitor : services_.monitors.all()) {
+    if (lines != nullptr) {
+      clients.push(monitor.worker, monitor.client_id, lines);
+    } else {
+      // Its worker cannot follow. It gets no further lines, and is closed when its worker comes to that.
+      // Another worker may have come to the same.
+      if (!services_.monitors.remove(monitor.client_id)) continue;
+      services_.buffers.client_closed();
+      clients.kill(monitor.client_id);
+    }
+  }
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,186 @@
+// Handlers of commands on deadlines. A deadline that is not in the future removes the key at once, as in
+// Redis. Such requests free memory and disk, so the journal admits them on a full disk too
+// (CommandSpec::frees). The tests for that are at the end: they must agree with set_deadline(), since a
+// request that is admitted as a removal uses room kept for removals.
+
+#include <sepal/base/arguments.hpp>
+#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/table/error_texts.hpp>
+
+#include <optional>
+
+#include "command/keys/lookup.hpp"
+#include "command/keys/timing.hpp"
+#include "command/table/handlers.hpp"
+
+namespace sepal::command {
+namespace {
+
+using keyspace::Deadline;
+using keyspace::no_deadline;
+
+// What must be true of the key's present deadline.
+struct Condition {
+  bool none = false;    // NX: the key has none
+  bool some = false;    // XX: the key has one
+  bool sooner = false;  // GT: it is sooner than the new one
+  bool later = false;   // LT: it is later than the new one, or the key has none
+};
+
+// The error text; empty if there is none.
+std::string parse_conditions(std::span<const std::string_view> words, Condition& condition) {
+  for (const std::string_view word : words) {
+    if (equal_ignoring_case(word, "NX")) {
+      condition.none = true;
+    } else if (equal_ignoring_case(word, "XX")) {
+      condition.some = true;
+    } else if (equal_ignoring_case(word, "GT")) {
+      condition.sooner = true;
+    } else if (equal_ignoring_case(word, "LT")) {
+      condition.later = true;
+    } else {
+      return unsupported_option(word);
+    }
+  }
+  if (condition.none && (condition.some || condition.sooner || condition.later))
+    return std::string(text::expire_contradiction);
+  if (condition.sooner && condition.later) return std::string(text::expire_greater_and_less);
+  return {};
+}
+
+bool holds(const Condition& condition, Deadline present, std::int64_t time) {
+  if (condition.none && present != no_deadline) return false;
+  if (condition.some && present == no_deadline) return false;
+  // A key without a deadline counts as one with the latest deadline.
+  if (condition.sooner && (present == no_deadline || time <= present)) return false;
+  return !condition.later || present == no_deadline || time < present;
+}
+
+Next set_deadline(Context& context, Timing timing) {
+  Condition condition;
+  if (const std::string wrong = parse_conditions(context.words.subspan(3), condition); !wrong.empty()) {
+    context.reply.error(wrong);
+    return Next::done;
+  }
+  const std::optional<std::int64_t> number = parse_integer(context.words[2]);
+  if (!number) {
+    context.reply.error(text::not_an_integer);
+    return Next::done;
+  }
+  const std::optional<std::int64_t> time = time_of(*number, timing, context.now);
+  if (!time) {
+    context.reply.error(bad_expire_time(context.spec.name));
+    return Next::done;
+  }
+  const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  // Whatever changes nothing is answered here, without closing the gate.
+  if (find(context, key.key) == nullptr ||
+      !holds(condition, context.services.keyspace.deadline(key), *time)) {
+    context.reply.integer(0);
+    return Next::done;
+  }
+  if (!context.alone) return Next::need_alone;
+  // Such a deadline is never stored: it may be 0, which stands for no deadline, or negative.
+  if (*time <= keyspace::deadline_at(context.now)) {
+    context.changes.remove(key);
+  } else {
+    context.changes.set_deadline(key, *time);
+  }
+  context.reply.integer(1);
+  return Next::done;
+}
+
+// Rounded to the nearest, as in the reference.
+std::int64_t in_seconds(std::int64_t milliseconds) {
+  const bool more = milliseconds % milliseconds_a_second >= milliseconds_a_second / 2;
+  return milliseconds / milliseconds_a_second + (more ? 1 : 0);
+}
+
+Next tell_deadline(Context& context, Timing timing) {
+  // The numbers are the reference's.
+  constexpr std::int64_t no_such_key = -2;
+  constexpr std::int64_t stays = -1;
+  if (find_counted(context, context.words[1]) == nullptr) {
+    context.reply.integer(no_such_key);
+    return Next::done;
+  }
+  const Deadline deadline =
+      context.services.keyspace.deadline({.database = context.client.database, .key = context.words[1]});
+  if (deadline == no_deadline) {
+    context.reply.integer(stays);
+    return Next::done;
+  }
+  const std::int64_t time = timing.absolute ? deadline : deadline - keyspace::deadline_at(context.now);
+  context.reply.integer(timing.seconds ? in_seconds(time) : time);
+  return Next::done;
+}
+
+// Whether the time is not in the future, so that the request removes the key, if it removes anything. The
+// dispatcher asks before the handler checks the number, so the words may be wrong.
+bool removes_at_once(std::span<const std::string_view> words, Timing timing, WallTime now) {
+  const std::optional<std::int64_t> number = parse_integer(words[2]);
+  const std::optional<std::int64_t> time = number ? time_of(*number, timing, now) : std::nullopt;
+  return time && *time <= keyspace::deadline_at(now);
+}
+
+}  // namespace
+
+bool frees_by_expire(std::span<const std::string_view> words, WallTime now) {
+  return removes_at_once(words, {.seconds = true}, now);
+}
+
+bool frees_by_expire_at(std::span<const std::string_view> words, WallTime now) {
+  return removes_at_once(words, {.seconds = true, .absolute = true}, now);
+}
+
+bool frees_by_milliseconds_expire(std::span<const std::string_view> words, WallTime now) {
+  return removes_at_once(words, {}, now);
+}
+
+bool frees_by_milliseconds_expire_at(std::span<const std::string_view> words, WallTime now) {
+  return removes_at_once(words, {.absolute = true}, now);
+}
+
+Next expire(Context& context) {
+  return set_deadline(context, {.seconds = true});
+}
+
+Next expire_at(Context& context) {
+  return set_deadline(context, {.seconds = true, .absolute = true});
+}
+
+Next milliseconds_expire(Context& context) {
+  return set_deadline(context, {});
+}
+
+Next milliseconds_expire_at(Context& context) {
+  return set_deadline(context, {.absolute = true});
+}
+
+Next time_to_live(Context& context) {
+  return tell_deadline(context, {.seconds = true});
+}
+
+Next milliseconds_to_live(Context& context) {
+  return tell_deadline(context, {});
+}
+
+Next expire_time(Context& context) {
+  return tell_deadline(context, {.seconds = true, .absolute = true});
+}
+
+Next milliseconds_expire_time(Context& context) {
+  return tell_deadline(context, {.absolute = true});
+}
+
+Next persist(Context& context) {
+  const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  const bool expires =
+      find(context, key.key) != nullptr && context.services.keyspace.deadline(key) != no_deadline;
+  if (expires && !context.alone) return Next::need_alone;
+  if (expires) context.changes.set_deadline(key, no_deadline);
+  context.reply.integer(expires ? 1 : 0);
+  return Next::done;
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,186 @@
+// Handlers of commands on keys. All commands of this file that change keys have Flag::alone, so their
+// handlers never ask for the closed gate themselves.
+
+#include <sepal/base/arguments.hpp>
+#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/table/error_texts.hpp>
+
+#include <optional>
+
+#include "command/bloom/filter_type.hpp"
+#include "command/bloom/mirror_state.hpp"
+#include "command/keys/database_number.hpp"
+#include "command/keys/lookup.hpp"
+#include "command/run/scratch.hpp"
+#include "command/table/handlers.hpp"
+
+namespace sepal::command {
+namespace {
+
+// [ASYNC | SYNC]: both mean the same, because memory is always freed in the background.
+bool flush_option_fits(const Context& context) {
+  constexpr std::size_t words_max = 2;
+  if (context.words.size() == 1) return true;
+  return context.words.size() == words_max &&
+         (equal_ignoring_case(context.words[1], "ASYNC") || equal_ignoring_case(context.words[1], "SYNC"));
+}
+
+}  // namespace
+
+Next del(Context& context) {
+  // The dispatcher has removed those keys that are past their deadline, so they do not count here.
+  std::int64_t removed = 0;
+  for (const std::string_view key : context.words.subspan(1))
+    if (context.changes.remove({.database = context.client.database, .key = key})) ++removed;
+  context.reply.integer(removed);
+  return Next::done;
+}
+
+// Rows with this function get journal room that is kept for deletions on a full disk
+// (keyspace::Change::frees).
+bool frees_always(std::span<const std::string_view> /*words*/, WallTime /*now*/) {
+  return true;
+}
+
+// EXISTS, and TOUCH: there is no time of access that TOUCH could change. As in the reference, a key that is
+// named twice counts twice.
+Next count_existing(Context& context) {
+  std::int64_t existing = 0;
+  for (const std::string_view key : context.words.subspan(1))
+    if (find_counted(context, key) != nullptr) ++existing;
+  context.reply.integer(existing);
+  return Next::done;
+}
+
+Next type(Context& context) {
+  context.reply.simple(type_name(find_counted(context, context.words[1])));
+  return Next::done;
+}
+
+// RENAME of a target to its source is what BF.MIRROR COMMIT does, so it is refused while that mirror is
+// broken: the target lacks items. No other filter may take the place of a target. That is refused only if
+// there is something to rename, because `no such key` comes first, as in Redis.
+Next rename(Context& context) {
+  const bloom::Filter* const replaced = find(context, context.words[2]);
+  const keyspace::Mirrors::Link* const link =
+      replaced == nullptr ? nullptr
+                          : broken_between(context.services.keyspace.mirrors(), context.words[1], *replaced);
+  if (link != nullptr) {
+    context.reply.error(broken_mirror(link->mirror.state));
+    return Next::done;
+  }
+  const keyspace::DatabaseKey target{.database = context.client.database, .key = context.words[2]};
+  const bool other = context.words[1] != context.words[2] && find(context, context.words[1]) != nullptr;
+  if (other && is_target(context.services.keyspace, target, context.now)) {
+    context.reply.error(text::target_of_mirror);
+    return Next::done;
+  }
+  const Result<void> renamed =
+      context.changes.rename(context.client.database, context.words[1], context.words[2]);
+  if (renamed) {
+    context.reply.ok();
+  } else {
+    context.reply.error(text_of(renamed.error().code));
+  }
+  return Next::done;
+}
+
+// RENAME of a key to a free one replaces no filter. So it needs none of the checks for mirrors: a mirror
+// links filters, and goes on under the new key.
+Next rename_if_free(Context& context) {
+  if (find(context, context.words[1]) == nullptr) {
+    context.reply.error(text::no_such_key);
+    return Next::done;
+  }
+  if (find(context, context.words[2]) != nullptr) {
+    context.reply.integer(0);
+    return Next::done;
+  }
+  const Result<void> renamed =
+      context.changes.rename(context.client.database, context.words[1], context.words[2]);
+  if (renamed) {
+    context.reply.integer(1);
+  } else {
+    context.reply.error(text_of(renamed.error().code));
+  }
+  return Next::done;
+}
+
+Next move(Context& context) {
+  const keyspace::DatabaseKey from{.database = context.client.database, .key = context.words[1]};
+  const std::optional<std::int64_t> index = parse_integer(context.words[2]);
+  const auto to_database = index ? database_of(*index) : std::nullopt;
+  if (!to_database) {
+    context.reply.error(index ? text::database_range : text::not_an_integer);
+  } else if (*to_database == from.database) {
+    context.reply.error(text::same_object);
+  } else {
+    // The dispatcher expires keys in the client's own database only, and an expired key must not block the
+    // move.
+    context.changes.expire({.database = *to_database, .key = from.key}, context.now);
+    // 0 stands for both refusals: nothing is under the key, or the key is taken in the other database.
+    context.reply.integer(context.changes.move(from, *to_database) ? 1 : 0);
+  }
+  return Next::done;
+}
+
+Next swap_databases(Context& context) {
+  const std::optional<std::int64_t> first = parse_integer(context.words[1]);
+  const std::optional<std::int64_t> second = parse_integer(context.words[2]);
+  if (!first || !second) {
+    context.reply.error(first ? text::second_database_invalid : text::first_database_invalid);
+    return Next::done;
+  }
+  const auto database = database_of(*first);
+  const auto other = database_of(*second);
+  if (!database || !other) {
+    context.reply.error(text::database_range);
+    return Next::done;
+  }
+  context.changes.swap_databases(*database, *other);
+  context.reply.ok();
+  return Next::done;
+}
+
+Next dbsize(Context& context) {
+  // Keys past their deadline count until the thread `expiry` has removed them (docs/protocol.md).
+  context.reply.integer_unsigned(context.services.keyspace.size(context.client.database));
+  return Next::done;
+}
+
+Next random_key(Context& context) {
+  const auto entropy = static_cast<std::uint64_t>(context.steady_now.time_since_epoch().count());
+  const std::optional<std::string> key = context.services.keyspace.random_key(
+      context.client.database, context.scratch.random(entropy), context.now);
+  if (key) {
+    context.reply.bulk(*key);
+  } else {
+    context.reply.null();
+  }
+  return Next::done;
+}
+
+Next flush_database(Context& context) {
+  if (!flush_option_fits(context)) {
+    context.reply.error(text::syntax);
+    return Next::done;
+  }
+  context.changes.flush(context.client.database);
+  // An upload from before the flush must not get its key after it.
+  context.services.uploads->flush(context.client.database);
+  context.reply.ok();
+  return Next::done;
+}
+
+Next flush_all(Context& context) {
+  if (!flush_option_fits(context)) {
+    context.reply.error(text::syntax);
+    return Next::done;
+  }
+  context.changes.flush_all();
+  context.services.uploads->flush_all();
+  context.reply.ok();
+  return Next::done;
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,190 @@
+// Handlers of OBJECT and MEMORY. Tools ask for much that Sepal does not have: eviction, replicas, buffers of
+// its own allocator. Such figures are 0, or have the one value that they can have here.
+
+#include <sepal/base/arguments.hpp>
+#include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/table/error_texts.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "command/keys/lookup.hpp"
+#include "command/run/refuse.hpp"
+#include "command/server/info_text.hpp"
+#include "command/table/handlers.hpp"
+
+namespace sepal::command {
+namespace {
+
+// Answers null, and false, if the key of a subcommand names nothing.
+bool names_filter(Context& context) {
+  if (find_counted(context, context.words[2]) != nullptr) return true;
+  context.reply.null();
+  return false;
+}
+
+// How the reference would keep the value.
+std::string_view encoding_of(const bloom::Filter& value) {
+  // The bounds are the reference's: tools tell from the encoding how it keeps a short string.
+  constexpr std::uint64_t embedded_bytes_max = 44;
+  constexpr std::uint64_t digits_max = 20;
+  if (!value.is_string()) return "raw";
+  const bloom::BitString string(value);
+  if (string.length() > embedded_bytes_max) return "raw";
+  return string.length() <= digits_max && parse_integer(string.text()) ? "int" : "embstr";
+}
+
+// [SAMPLES count]: the error text; empty if there is none. The count changes nothing, because the size of a
+// filter is known and needs no samples.
+std::string_view parse_samples(std::span<const std::string_view> words) {
+  for (std::size_t at = 0; at < words.size(); at += 2) {
+    if (!equal_ignoring_case(words[at], "SAMPLES") || at + 1 == words.size()) return text::syntax;
+    const std::optional<std::int64_t> count = parse_integer(words[at + 1]);
+    if (!count) return text::not_an_integer;
+    if (*count < 0) return text::syntax;
+  }
+  return {};
+}
+
+struct Numbers {
+  std::uint64_t used = 0;
+  std::uint64_t peak = 0;
+  std::uint64_t resident = 0;
+  std::uint64_t key_count = 0;
+};
+
+Numbers numbers_of(const Context& context) {
+  const keyspace::Keyspace& keyspace = context.services.keyspace;
+  return {.used = keyspace.memory_used(),
+          .peak = keyspace.memory_peak(),
+          .resident = context.services.control.usage().resident_bytes,
+          .key_count = keyspace.total_size()};
+}
+
+// The fields of MEMORY STATS.
+class Fields {
+ public:
+  explicit Fields(resp::Reply& reply) : reply_(reply) {}
+  Fields& count(std::string_view name, std::uint64_t value) {
+    reply_.bulk(name);
+    reply_.integer_unsigned(value);
+    return *this;
+  }
+  Fields& real(std::string_view name, double value) {
+    reply_.bulk(name);
+    reply_.real(value);
+    return *this;
+  }
+
+ private:
+  resp::Reply& reply_;
+};
+
+std::string diagnosis(const Context& context) {
+  const keyspace::Keyspace& keyspace = context.services.keyspace;
+  const std::uint64_t used = keyspace.memory_used();
+  const std::uint64_t limit = keyspace.memory_limit();
+  const std::string name = keyspace.options().memory_max != 0 ? "maxmemory" : "their share of the memory";
+  std::string text = "Filters and keys take " + human_bytes(used) + " of memory. ";
+  constexpr double nearly = 0.9;
+  if (limit == 0) {
+    text +=
+        "maxmemory is not set, and the memory of the machine is unknown: filters may grow without a limit.";
+  } else if (keyspace.over_memory_limit()) {
+    text += "That is more than " + name +
+            ": commands that need memory are refused. Delete filters, or raise maxmemory.";
+  } else if (ratio(used, limit) > nearly) {
+    text += "That is more than 90% of " + name + ": commands that need memory will soon be refused.";
+  } else {
+    text += "That is less than 90% of " + name + ".";
+  }
+  return text;
+}
+
+}  // namespace
+
+Next object_encoding(Context& context) {
+  // Both look-ups find the same value, because no thread changes keys while this worker is inside the gate.
+  if (names_filter(context)) context.reply.bulk(encoding_of(*find(context, context.words[2])));
+  return Next::done;
+}
+
+Next object_frequency(Context& context) {
+  if (names_filter(context)) context.reply.error(text::no_frequency);
+  return Next::done;
+}
+
+Next object_idle_time(Context& context) {
+  // Sepal keeps no times of access. With 0, a tool that deletes idle keys deletes none.
+  if (names_filter(context)) context.reply.integer(0);
+  return Next::done;
+}
+
+Next object_reference_count(Context& context) {
+  if (names_filter(context)) context.reply.integer(1);
+  return Next::done;
+}
+
+Next memory_usage(Context& context) {
+  if (const std::string_view wrong = parse_samples(context.words.subspan(3)); !wrong.empty())
+    return refuse(context, wrong);
+  const std::string_view key = context.words[2];
+  const bloom::Filter* const filter = find(context, key);
+  if (filter == nullptr) {
+    context.reply.null();
+  } else {
+    context.reply.integer_unsigned(filter->byte_count() + keyspace::Keyspace::entry_bytes(key));
+  }
+  return Next::done;
+}
+
+Next memory_statistics(Context& context) {
+  const Numbers numbers = numbers_of(context);
+  const std::uint64_t per_key = numbers.key_count == 0 ? 0 : numbers.used / numbers.key_count;
+  // Pages that no request has touched count as used, but are not resident. So the difference may be negative.
+  const std::uint64_t overhead = numbers.resident - std::min(numbers.resident, numbers.used);
+  constexpr std::size_t field_count = 17;
+  context.reply.map(field_count);
+  Fields(context.reply)
+      .count("peak.allocated", numbers.peak)
+      .count("total.allocated", numbers.used)
+      .count("startup.allocated", 0)
+      .count("replication.backlog", 0)
+      .count("clients.slaves", 0)
+      .count("clients.normal", 0)
+      .count("aof.buffer", 0)
+      .count("overhead.total", 0)
+      .count("keys.count", numbers.key_count)
+      .count("keys.bytes-per-key", per_key)
+      .count("dataset.bytes", numbers.used)
+      .real("dataset.percentage", numbers.used == 0 ? 0 : 100)
+      .real("peak.percentage", 100 * ratio(numbers.used, numbers.peak))
+      .count("allocator.allocated", numbers.used)
+      .count("allocator.resident", numbers.resident)
+      .real("fragmentation", ratio(numbers.resident, numbers.used))
+      .count("fragmentation.bytes", overhead);
+  return Next::done;
+}
+
+Next memory_doctor(Context& context) {
+  context.reply.verbatim(diagnosis(context));
+  return Next::done;
+}
+
+Next memory_purge(Context& context) {
+  // A background job does it: no worker waits for the heap.
+  context.services.control.give_memory_back();
+  context.reply.ok();
+  return Next::done;
+}
+
+Next memory_allocator_statistics(Context& context) {
+  // The reference's answer if it was built without jemalloc.
+  context.reply.bulk("Stats not supported for the current allocator");
+  return Next::done;
+}
+
+}  // namespace sepal::command

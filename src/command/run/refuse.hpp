@@ -1,0 +1,26 @@
+// The end of a handler that answers an error.
+#pragma once
+
+#include <sepal/base/arguments.hpp>
+#include <sepal/command/run/dispatcher.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace sepal::command {
+
+inline Next refuse(Context& context, std::string_view error) {
+  context.reply.error(error);
+  return Next::done;
+}
+
+// Refuses a subcommand with too many words, in the words of the reference. It repeats the subcommand as the
+// client has spelled it.
+inline Next refuse_words(Context& context) {
+  const std::string_view container = context.spec.name.substr(0, context.spec.name.find('|'));
+  return refuse(context, "ERR unknown subcommand or wrong number of arguments for '" +
+                             std::string(echoed(context.words[1])) + "'. Try " + upper_case(container) +
+                             " HELP.");
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,207 @@
+// Handlers of EVAL and its relatives, and of SCRIPT.
+
+#include <sepal/base/arguments.hpp>
+#include <sepal/base/digest.hpp>
+#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/scripts.hpp>
+#include <sepal/command/table/error_texts.hpp>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "command/run/refuse.hpp"
+#include "command/run/script_runner.hpp"
+#include "command/table/handlers.hpp"
+
+namespace sepal::command {
+namespace {
+
+// The words of EVAL: name, script or its digest, number of keys, keys, arguments.
+constexpr std::size_t key_count_at = 2;
+
+// Where the arguments behind the keys begin; 0: `error` says why there is no such place.
+struct Split {
+  std::size_t arguments_at = 0;
+  std::string_view error{};
+};
+Split split(std::span<const std::string_view> words) {
+  if (byte_count_of(words) > script_words_bytes_max) return {.error = text::script_words_too_long};
+  // The arity of each row guarantees that the word is there.
+  const auto count = parse_integer(words[key_count_at]);
+  if (!count) return {.error = text::not_an_integer};
+  const std::size_t first = key_count_at + 1;
+  if (*count > static_cast<std::int64_t>(words.size() - first)) return {.error = text::many_keys};
+  if (*count < 0) return {.error = text::negative_key_count};
+  return {.arguments_at = first + static_cast<std::size_t>(*count)};
+}
+
+// Clients send digests in lower case, as SCRIPT LOAD answers them, but they may send them in any case. A
+// digest is looked up as it came before it is copied (decisions/0025), and other lengths are never copied.
+std::shared_ptr<const script::Source> find_script(script::Library& library, std::string_view digest) {
+  if (digest.size() != script::sha_digits) return nullptr;
+  auto source = library.use(digest);
+  return source != nullptr ? source : library.use(lower_case(digest));
+}
+
+Next run_script(Context& context, const std::shared_ptr<const script::Source>& source,
+                std::size_t arguments_at) {
+  const std::size_t first = key_count_at + 1;
+  return context.dispatcher.scripts().eval(context, source,
+                                           {.keys = context.words.subspan(first, arguments_at - first),
+                                            .others = context.words.subspan(arguments_at),
+                                            .read_only = context.spec.flags.has(Flag::read_only)});
+}
+
+// A script that the library did not know. The error is that of SCRIPT LOAD and of EVAL.
+struct Learned {
+  std::shared_ptr<const script::Source> source;
+  std::string error;
+};
+Learned learn(Context& context, std::string_view text, bool passing) {
+  Scripts& scripts = *context.services.scripts;
+  const std::uint64_t bytes_max = script_text_max(context.services.options.script_memory_max);
+  // Before the text is copied.
+  if (text.size() > bytes_max) return {.source = nullptr, .error = std::string(text::script_too_long)};
+  script::ParsedSource parsed = script::parse_source(text);
+  if (parsed.source == nullptr) return {.source = nullptr, .error = "ERR " + parsed.error};
+  // Compiled before it is added: the library keeps no text that cannot run. Each other worker compiles the
+  // script when it first runs it.
+  std::string error = context.dispatcher.scripts().compile(parsed.source);
+  if (!error.empty()) return {.source = nullptr, .error = std::move(error)};
+  // EVAL runs a script without room as well; EVALSHA does not find it then.
+  if (!scripts.library.add(parsed.source, passing, bytes_max)) {
+    if (!std::exchange(scripts.told_full, true)) context.services.control.log_scripts_full(bytes_max);
+    if (!passing) return {.source = nullptr, .error = std::string(text::scripts_full)};
+  }
+  return {.source = std::move(parsed.source), .error = {}};
+}
+
+}  // namespace
+
+// EVAL, EVAL_RO
+Next eval(Context& context) {
+  const Split words = split(context.words);
+  if (!words.error.empty()) return refuse(context, words.error);
+  // The digest is the name of a script, so a text that came before is not compiled again.
+  const std::string_view text = context.words[1];
+  std::shared_ptr<const script::Source> source = context.services.scripts->library.use(sha1_hex(text));
+  if (source == nullptr) {
+    Learned learned = learn(context, text, true);
+    if (learned.source == nullptr) return refuse(context, learned.error);
+    source = std::move(learned.source);
+  }
+  return run_script(context, source, words.arguments_at);
+}
+
+// EVALSHA, EVALSHA_RO
+Next eval_by_digest(Context& context) {
+  const Split words = split(context.words);
+  if (!words.error.empty()) return refuse(context, words.error);
+  const auto source = find_script(context.services.scripts->library, context.words[1]);
+  if (source == nullptr) return refuse(context, text::unknown_script);
+  return run_script(context, source, words.arguments_at);
+}
+
+Next script_load(Context& context) {
+  if (byte_count_of(context.words) > script_words_bytes_max)
+    return refuse(context, text::script_words_too_long);
+  const std::string_view text = context.words[2];
+  const std::string digest = sha1_hex(text);
+  script::Library& library = context.services.scripts->library;
+  if (const auto known = library.use(digest)) {
+    // If EVAL brought the script, the library keeps it from here on.
+    // A known script needs no more room.
+    static_cast<void>(library.add(known, false, 0));
+  } else if (const Learned learned = learn(context, text, false); learned.source == nullptr) {
+    return refuse(context, learned.error);
+  }
+  context.reply.bulk(digest);
+  return Next::done;
+}
+
+Next script_exists(Context& context) {
+  const auto digests = context.words.subspan(2);
+  context.reply.array(digests.size());
+  for (const std::string_view digest : digests) {
+    const bool known = find_script(context.services.scripts->library, digest) != nullptr;
+    context.reply.integer(known ? 1 : 0);
+  }
+  return Next::done;
+}
+
+Next script_flush(Context& context) {
+  const std::span<const std::string_view> words = context.words;
+  const bool has_mode =
+      words.size() == 3 && (equal_ignoring_case(words[2], "SYNC") || equal_ignoring_case(words[2], "ASYNC"));
+  if (words.size() != 2 && !has_mode) return refuse(context, text::script_flush_option);
+  // Both modes do the same. The workers drop what they have compiled before their next script
+  // (ScriptRunner::compile).
+  context.services.scripts->library.clear();
+  context.services.scripts->told_full = false;
+  context.reply.ok();
+  return Next::done;
+}
+
+Next script_kill(Context& context) {
+  if (!context.services.busy) return refuse(context, text::no_busy_script);
+  Scripts& scripts = *context.services.scripts;
+  // The script does not run while this worker is inside the gate, so the flag does not change here. The
+  // runner finds `kill_asked` when the script goes on.
+  if (scripts.busy_has_written) return refuse(context, text::unkillable_script);
+  scripts.kill_asked = true;
+  context.reply.ok();
+  return Next::done;
+}
+
+Next script_debug(Context& context) {
+  const std::string_view mode = context.words[2];
+  if (equal_ignoring_case(mode, "NO")) {
+    context.reply.ok();
+    return Next::done;
+  }
+  const bool is_known = equal_ignoring_case(mode, "YES") || equal_ignoring_case(mode, "SYNC");
+  return refuse(context, is_known ? text::no_script_debugger : text::script_debug_mode);
+}
+
+// FCALL, FCALL_RO. These commands and FUNCTION answer as a server does that has no library of functions.
+Next call_function(Context& context) {
+  return refuse(context, text::function_not_found);
+}
+
+Next function_list(Context& context) {
+  context.reply.array(0);
+  return Next::done;
+}
+
+Next function_kill(Context& context) {
+  return refuse(context, text::no_busy_script);
+}
+
+Next function_stats(Context& context) {
+  resp::Reply& reply = context.reply;
+  reply.map(2);
+  reply.bulk("running_script");
+  reply.null();
+  reply.bulk("engines");
+  reply.map(1);
+  reply.bulk("LUA");
+  reply.map(2);
+  for (const std::string_view count : {"libraries_count", "functions_count"}) {
+    reply.bulk(count);
+    reply.integer(0);
+  }
+  return Next::done;
+}
+
+// FUNCTION DELETE, DUMP, LOAD, RESTORE
+Next refuse_function(Context& context) {
+  return refuse(context, text::no_functions);
+}
+
+Next function_flush(Context& context) {
+  context.reply.ok();
+  return Next::done;
+}
+
+}  // namespace sepal::command

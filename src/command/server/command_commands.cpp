@@ -1,0 +1,268 @@
+// Handlers of COMMAND, except COMMAND DOCS, and of every HELP subcommand.
+
+#include <sepal/base/arguments.hpp>
+#include <sepal/base/glob.hpp>
+#include <sepal/base/word_list.hpp>
+#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/table/error_texts.hpp>
+
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "command/table/command_index.hpp"
+#include "command/table/compatibility.hpp"
+#include "command/table/handlers.hpp"
+#include "command/table/request_keys.hpp"
+#include "command/table/row_category.hpp"
+
+namespace sepal::command {
+namespace {
+
+using Words = std::span<const std::string_view>;
+
+constexpr std::pair<Flag, std::string_view> flag_names[] = {
+    {Flag::write, "write"},
+    {Flag::read_only, "readonly"},
+    {Flag::deny_oom, "denyoom"},
+    {Flag::module, "module"},
+    {Flag::admin, "admin"},
+    {Flag::no_script, "noscript"},
+    {Flag::loading, "loading"},
+    {Flag::stale, "stale"},
+    {Flag::fast, "fast"},
+    {Flag::no_auth, "no_auth"},
+    {Flag::no_async_loading, "no_async_loading"},
+    {Flag::no_multi, "no_multi"},
+    {Flag::blocking, "blocking"},
+    {Flag::skip_slowlog, "skip_slowlog"},
+    {Flag::allow_busy, "allow_busy"},
+    {Flag::skip_monitor, "skip_monitor"},
+    {Flag::no_mandatory_keys, "no_mandatory_keys"},
+    {Flag::movable_keys, "movablekeys"},
+};
+
+// One entry of a command's key specifications. The command does the same to all of its keys.
+struct KeySpec {
+  std::string_view flags;  // blank separated
+  int index = 0;           // the position of the first key
+  int last = 0;            // the position of the last key, from the first one; negative: from the end
+};
+
+// The reference has one entry for all keys that a command treats alike. A '/' in `access` makes two: of the
+// first key, and of the others. A last key that is relative to the end is negative in both forms.
+std::vector<KeySpec> key_specs(const KeyRange& keys) {
+  if (keys.count_at != 0) return {{.flags = keys.access, .index = keys.count_at}};
+  if (keys.first == 0) return {};
+  const std::size_t divider = keys.access.find('/');
+  if (divider == std::string_view::npos) {
+    return {{.flags = keys.access,
+             .index = keys.first,
+             .last = keys.last < 0 ? keys.last : keys.last - keys.first}};
+  }
+  const int last = keys.last < 0 ? keys.last : 0;
+  return {{.flags = keys.access.substr(0, divider), .index = keys.first, .last = 0},
+          {.flags = keys.access.substr(divider + 1), .index = keys.first + keys.step, .last = last}};
+}
+
+void append_flags(resp::Reply& reply, std::string_view blank_separated) {
+  reply.set(word_count(blank_separated));
+  for_each_word(blank_separated, [&](std::string_view flag) { reply.simple(flag); });
+}
+
+// How a specification finds keys: in a range, or behind a word that counts them.
+void append_key_finder(resp::Reply& reply, const KeySpec& spec, const KeyRange& keys) {
+  const bool counted = keys.count_at != 0;
+  reply.bulk("find_keys");
+  reply.map(2);
+  reply.bulk("type");
+  reply.bulk(counted ? "keynum" : "range");
+  reply.bulk("spec");
+  reply.map(3);
+  reply.bulk(counted ? "keynumidx" : "lastkey");
+  // Counted keys are described from the word with their number, which is the begin of the search: that word
+  // is 0, and the first key 1.
+  reply.integer(counted ? 0 : spec.last);
+  reply.bulk(counted ? "firstkey" : "keystep");
+  reply.integer(counted ? 1 : keys.step);
+  reply.bulk(counted ? "keystep" : "limit");
+  reply.integer(counted ? 1 : 0);
+}
+
+void append_key_spec(resp::Reply& reply, const KeySpec& spec, const KeyRange& keys) {
+  reply.map(keys.note.empty() ? 3 : 4);
+  if (!keys.note.empty()) {
+    reply.bulk("notes");
+    reply.bulk(keys.note);
+  }
+  reply.bulk("flags");
+  append_flags(reply, spec.flags);
+  reply.bulk("begin_search");
+  reply.map(2);
+  reply.bulk("type");
+  reply.bulk("index");
+  reply.bulk("spec");
+  reply.map(1);
+  reply.bulk("index");
+  reply.integer(spec.index);
+  append_key_finder(reply, spec, keys);
+}
+
+void append_row(resp::Reply& reply, const CommandSpec& row) {
+  constexpr std::size_t fields = 10;
+  reply.array(fields);
+  reply.bulk(row.name);
+  reply.integer(row.arity);
+  std::vector<std::string_view> flags;
+  for (const auto& [flag, name] : flag_names)
+    if (row.flags.has(flag)) flags.push_back(name);
+  reply.set(flags.size());
+  for (const std::string_view flag : flags) reply.simple(flag);
+  reply.integer(row.keys.first);
+  reply.integer(row.keys.last);
+  reply.integer(row.keys.step);
+  append_flags(reply, row.categories);
+  reply.set(word_count(row.tips));
+  for_each_word(row.tips, [&](std::string_view tip) { reply.bulk(tip); });
+  const std::vector<KeySpec> specs = key_specs(row.keys);
+  reply.set(specs.size());
+  for (const KeySpec& spec : specs) append_key_spec(reply, spec, row.keys);
+  reply.set(row.subcommands.size());
+  for (const CommandSpec& subcommand : row.subcommands) append_row(reply, subcommand);
+}
+
+using RowFilter = std::function<bool(const CommandSpec&)>;
+
+// The filter that [FILTERBY kind argument] asks for; nothing if the words are not a filter. It keeps a view
+// of the request's words, so it must not outlive the request.
+std::optional<RowFilter> parse_filter(Words words) {
+  if (words.empty()) return [](const CommandSpec&) { return true; };
+  if (words.size() != 3 || !equal_ignoring_case(words[0], "FILTERBY")) return std::nullopt;
+  const std::string_view argument = words[2];
+  if (equal_ignoring_case(words[1], "MODULE")) {
+    const bool known = argument == bloom_module_name;
+    return [known](const CommandSpec& row) { return known && row.flags.has(Flag::module); };
+  }
+  if (equal_ignoring_case(words[1], "ACLCAT"))
+    return [argument](const CommandSpec& row) { return in_category(row, argument); };
+  if (equal_ignoring_case(words[1], "PATTERN"))
+    return [argument](const CommandSpec& row) { return matches_name(argument, row.name); };
+  return std::nullopt;
+}
+
+// The row of the request that follows COMMAND GETKEYS, or the error if that request has no keys.
+struct KeyQuestion {
+  const CommandSpec* row = nullptr;
+  std::string_view refused{};
+};
+KeyQuestion ask_for_keys(Words words) {
+  const CommandSpec* const row = row_for(words);
+  if (row == nullptr) return {.row = nullptr, .refused = text::invalid_command};
+  if (row->keys.first == 0 && row->keys.count_at == 0) return {.row = row, .refused = text::no_key_arguments};
+  if (!arity_fits(*row, words.size())) return {.row = row, .refused = text::invalid_argument_count};
+  // The arity fits, so the word with the number is there.
+  if (row->keys.count_at != 0 && !counted_keys(*row, words))
+    return {.row = row, .refused = text::invalid_argument_count};
+  return {.row = row};
+}
+
+std::size_t key_count(const CommandSpec& row, Words words) {
+  std::size_t count = 0;
+  for_each_key(row, words, [&](std::size_t, std::string_view) { ++count; });
+  return count;
+}
+
+// Answers the keys of the request that follows the subcommand. `append` encodes each key.
+template <class Append>
+Next answer_keys(Context& context, const Append& append) {
+  const Words words = context.words.subspan(2);
+  const KeyQuestion question = ask_for_keys(words);
+  if (!question.refused.empty()) {
+    context.reply.error(question.refused);
+    return Next::done;
+  }
+  // Two walks over the words, because the reply begins with the number of keys.
+  context.reply.array(key_count(*question.row, words));
+  for_each_key(*question.row, words,
+               [&](std::size_t at, std::string_view flags) { append(words[at], flags); });
+  return Next::done;
+}
+
+}  // namespace
+
+Next command_info(Context& context) {
+  resp::Reply& reply = context.reply;
+  // COMMAND without a subcommand comes here as well, and has one word.
+  const Words names = context.words.size() > 2 ? context.words.subspan(2) : Words{};
+  if (names.size() > described_names_max) {
+    reply.error(too_many_names());
+    return Next::done;
+  }
+  if (names.empty()) {
+    reply.array(command_table().size());
+    for (const CommandSpec& row : command_table()) append_row(reply, row);
+    return Next::done;
+  }
+  reply.array(names.size());
+  for (const std::string_view name : names) {
+    if (const CommandSpec* const row = find_row(name)) {
+      append_row(reply, *row);
+    } else {
+      reply.null();
+    }
+  }
+  return Next::done;
+}
+
+Next command_count(Context& context) {
+  context.reply.integer_unsigned(command_table().size());
+  return Next::done;
+}
+
+Next command_list(Context& context) {
+  const std::optional<RowFilter> filter = parse_filter(context.words.subspan(2));
+  if (!filter) {
+    context.reply.error(text::syntax);
+    return Next::done;
+  }
+  // Their number stands in front of them, so they are collected first.
+  std::vector<std::string_view> names;
+  for_each_row([&](const CommandSpec& row) {
+    if ((*filter)(row)) names.push_back(row.name);
+  });
+  context.reply.array(names.size());
+  for (const std::string_view name : names) context.reply.bulk(name);
+  return Next::done;
+}
+
+Next command_get_keys(Context& context) {
+  return answer_keys(context, [&](std::string_view key, std::string_view) { context.reply.bulk(key); });
+}
+
+Next command_get_keys_and_flags(Context& context) {
+  return answer_keys(context, [&](std::string_view key, std::string_view flags) {
+    context.reply.array(2);
+    context.reply.bulk(key);
+    append_flags(context.reply, flags);
+  });
+}
+
+Next subcommand_help(Context& context) {
+  // One handler serves every HELP: the name of its row ("config|help") tells the container.
+  const std::string_view container_name = context.spec.name.substr(0, context.spec.name.find('|'));
+  const CommandSpec& container = *find_command(container_name);
+  const std::string name = upper_case(container_name);
+  constexpr std::size_t lines_each = 2;
+  context.reply.array(1 + lines_each * container.subcommands.size());
+  context.reply.simple(name + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+  for (const CommandSpec& row : container.subcommands) {
+    std::string line = upper_case(row.name.substr(container_name.size() + 1));
+    if (!row.syntax.empty()) line.append(" ").append(row.syntax);
+    context.reply.simple(line);
+    context.reply.simple("    " + std::string(row.summary) + ".");
+  }
+  return Next::done;
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,297 @@
+// Names and labels are a promise to operators: docs/operations.md, docs/prometheus-alerts.yml and
+// docs/grafana.json use them.
+#include <sepal/command/server/metrics_text.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "command/run/worker_sums.hpp"
+#include "command/server/rejections.hpp"
+#include "command/table/command_index.hpp"
+
+namespace sepal::command {
+namespace {
+
+using metrics::Exposition;
+using metrics::Histogram;
+
+double seconds_of(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+double seconds_since_1970(WallTime time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
+constexpr double nanoseconds_a_second = 1e9;
+
+void export_process(const Services& services, Exposition& to) {
+  const ServerFacts& facts = services.control.facts();
+  const ProcessUsage usage = services.control.usage();
+  to.gauge("sepal_build_info", "Version and commit of the server; always 1")
+      .sample({{"version", facts.version}, {"commit", facts.commit}}, 1);
+  to.gauge("sepal_start_time_seconds", "When the server was started, in seconds since 1970")
+      .sample(seconds_since_1970(facts.started_wall));
+  to.gauge("sepal_workers", "Threads that serve requests").sample(facts.worker_count);
+  to.counter("sepal_cpu_seconds", "Time that the process has used cores")
+      .sample({{"mode", "user"}}, usage.cpu_user_seconds)
+      .sample({{"mode", "system"}}, usage.cpu_system_seconds);
+  to.gauge("sepal_loading", "1 while the data is loaded at the start").sample(services.load.running ? 1 : 0);
+}
+
+// From a microsecond to 17 seconds, each bound four times the one before. A bound is a power of two in
+// nanoseconds. A bucket of the histogram ends there, so no bucket is split between two bounds.
+std::vector<Exposition::Bucket> call_buckets(const CallCounts& counts) {
+  constexpr int first_exponent = 10;  // 2^10 nanoseconds
+  constexpr int last_exponent = 34;
+  constexpr int step = 2;
+  std::vector<Exposition::Bucket> buckets;
+  std::uint64_t seen = 0;
+  std::size_t bucket = 0;
+  for (int exponent = first_exponent; exponent <= last_exponent; exponent += step) {
+    const std::uint64_t bound = std::uint64_t{1} << exponent;
+    while (bucket < counts.buckets.size() && Histogram::upper_bound(bucket) < bound)
+      seen += counts.buckets[bucket++];
+    buckets.push_back({.bound = static_cast<double>(bound) / nanoseconds_a_second, .count = seen});
+  }
+  return buckets;
+}
+
+void export_commands(const Services& services, Exposition& to) {
+  struct Called {
+    const CommandSpec* row;
+    RowSums sums;
+  };
+  // The samples of a family must stand together, so each family goes through the rows anew. The counters are
+  // read once, so that the families agree. Commands without a call are left out, to keep the text short.
+  std::vector<Called> rows;
+  for_each_row([&](const CommandSpec& row) {
+    const RowSums sums = sums_of(services, row);
+    if (sums.any()) rows.push_back({.row = &row, .sums = sums});
+  });
+  to.counter("sepal_command_calls", "Requests that ran, by command");
+  for (const auto& [row, sums] : rows) to.sample({{"command", row->name}}, static_cast<double>(sums.calls));
+  to.counter("sepal_command_rejected", "Requests that were refused before they ran, by command");
+  for (const auto& [row, sums] : rows)
+    to.sample({{"command", row->name}}, static_cast<double>(sums.rejected));
+  to.counter("sepal_command_failed", "Requests that ran and were answered with an error, by command");
+  for (const auto& [row, sums] : rows) to.sample({{"command", row->name}}, static_cast<double>(sums.failed));
+  to.histogram("sepal_command_duration_seconds", "How long requests took, by command");
+  // Calls that ran while latency-tracking was off have no times, so a called command may lack a histogram.
+  for (const auto& [row, sums] : rows) {
+    const CallCounts counts = call_counts(services, *row);
+    const double sum = static_cast<double>(counts.nanoseconds) / nanoseconds_a_second;
+    if (counts.total > 0) to.series({{"command", row->name}}, call_buckets(counts), sum, counts.total);
+  }
+}
+
+void export_traffic(const Services& services, Exposition& to) {
+  const auto sum = [&](auto counter) { return static_cast<double>(sum_of(services, counter)); };
+  to.counter("sepal_requests", "Requests that were answered").sample(sum(&WorkerStats::requests));
+  to.counter("sepal_batches", "Requests that ran without a pause, as one batch each")
+      .sample(sum(&WorkerStats::batches));
+  to.counter("sepal_received_bytes", "Bytes of requests").sample(sum(&WorkerStats::bytes_in));
+  to.counter("sepal_sent_bytes", "Bytes of replies").sample(sum(&WorkerStats::bytes_out));
+  to.counter("sepal_errors", "Error replies, by their first word");
+  // A script may begin an error with a word of its own, which need not be UTF-8.
+  for (const auto& [word, count] : error_counts(services))
+    to.sample({{"kind", metrics::printable(word)}}, static_cast<double>(count));
+  to.counter("sepal_items_looked_up", "Items that clients have looked up")
+      .sample(sum(&WorkerStats::items_asked));
+  to.counter("sepal_items_found", "Items that were looked up and present")
+      .sample(sum(&WorkerStats::items_found));
+  to.counter("sepal_items_added", "Items that were added and new").sample(sum(&WorkerStats::items_added));
+  to.counter("sepal_key_hits", "Look-ups of keys that were there").sample(sum(&WorkerStats::key_hits));
+  to.counter("sepal_key_misses", "Look-ups of keys that were not there")
+      .sample(sum(&WorkerStats::key_misses));
+}
+
+void export_clients(const Services& services, const MetricsMoment& moment, Exposition& to) {
+  const auto real = [](std::uint64_t value) { return static_cast<double>(value); };
+  to.gauge("sepal_connections", "Clients that are connected").sample(real(services.clients.count()));
+  to.gauge("sepal_connections_max", "Clients that may be connected").sample(services.options.clients_max);
+  to.counter("sepal_connections_accepted", "Connections that were accepted")
+      .sample(real(services.clients.accepted_count()));
+  to.counter("sepal_rejections", "Connections and requests that were turned away, by reason");
+  for (const Rejection& one : rejections(services)) to.sample({{"reason", one.reason}}, real(one.count));
+  to.gauge("sepal_tls_handshakes", "Connections whose TLS handshake is under way")
+      .sample(real(services.clients.handshake_counts().under_way));
+  to.counter("sepal_tls_handshakes_failed", "TLS handshakes that did not succeed, by reason");
+  for (const Rejection& one : failed_handshakes(services))
+    to.sample({{"reason", one.reason}}, real(one.count));
+  to.gauge("sepal_monitors", "Clients that watch all requests").sample(real(services.monitors.count()));
+  // A pause that has ended keeps its time, and that lies in the past.
+  const SteadyTime pause_end = std::max(services.pause.until(), moment.steady_now);
+  to.gauge("sepal_pause_left_seconds", "How long a CLIENT PAUSE still runs; 0: none runs")
+      .sample(seconds_of(pause_end - moment.steady_now));
+  to.gauge("sepal_slow_requests", "Entries of the slow log").sample(real(services.slow_log.size()));
+}
+
+void export_keys(const Services& services, const MetricsMoment& moment, Exposition& to) {
+  const keyspace::Keyspace& keyspace = services.keyspace;
+  const auto real = [](std::uint64_t value) { return static_cast<double>(value); };
+  // Only databases with keys have a sample, but database 0 always has one: the family is never empty.
+  to.gauge("sepal_keys", "Keys, by database");
+  for (std::uint32_t database = 0; database < keyspace::database_count; ++database)
+    if (const std::uint64_t size = keyspace.size(database); size > 0 || database == 0)
+      to.sample({{"database", std::to_string(database)}}, real(size));
+  to.gauge("sepal_keys_with_deadline", "Keys that will expire, by database");
+  for (std::uint32_t database = 0; database < keyspace::database_count; ++database)
+    if (const std::uint64_t count = keyspace.deadlines(database).count; count > 0 || database == 0)
+      to.sample({{"database", std::to_string(database)}}, real(count));
+  to.gauge("sepal_keys_max", "Keys that there may be in all databases together")
+      .sample(real(keyspace.options().keys_max));
+  to.counter("sepal_keys_expired", "Keys that were removed at their deadline")
+      .sample(real(keyspace.expired_count()));
+  to.counter("sepal_structure_changes", "Keys created, removed or renamed, and filters that grew")
+      .sample(real(keyspace.structure_changes()));
+  to.gauge("sepal_mirrors", "Mirrors between two filters").sample(real(keyspace.mirrors().size()));
+  to.gauge("sepal_mirrors_broken", "Mirrors whose target could not take an item")
+      .sample(real(keyspace.mirrors().broken_count()));
+  to.counter("sepal_gate_waits", "How often a thread found the gate closed when it entered")
+      .sample(real(moment.gate_waits));
+  to.counter("sepal_gate_closings", "How often a thread closed the gate to run alone")
+      .sample(real(moment.gate_closings));
+}
+
+void export_memory(const Services& services, Exposition& to) {
+  const keyspace::Keyspace& keyspace = services.keyspace;
+  const auto real = [](std::uint64_t value) { return static_cast<double>(value); };
+  std::uint64_t script_bytes = services.scripts->library.byte_count();
+  for (const auto& bytes : services.scripts->memory_bytes) script_bytes += bytes;
+  const keyspace::Uploads::Summary uploads = services.uploads->summary();
+  to.gauge("sepal_memory_bytes", "Memory in use, by purpose; uploads are part of filters")
+      .sample({{"purpose", "filters"}}, real(keyspace.memory_used()))
+      .sample({{"purpose", "uploads"}}, real(uploads.byte_count))
+      .sample({{"purpose", "replies"}}, real(services.buffers.replies()))
+      .sample({{"purpose", "requests"}}, real(services.buffers.requests()))
+      .sample({{"purpose", "scripts"}}, real(script_bytes))
+      .sample({{"purpose", "process"}}, real(services.control.usage().resident_bytes));
+  to.gauge("sepal_memory_max_bytes", "Limits of the memory, by purpose; 0: no limit")
+      .sample({{"purpose", "filters"}}, real(keyspace.memory_limit()))
+      .sample({{"purpose", "replies"}}, real(services.options.clients_memory_max))
+      .sample({{"purpose", "scripts"}}, real(services.options.script_memory_max * services.workers.size()))
+      .sample({{"purpose", "process"}}, real(keyspace.options().machine_bytes));
+  to.gauge("sepal_memory_peak_bytes", "The most memory that filters and keys have taken")
+      .sample(real(keyspace.memory_peak()));
+  to.gauge("sepal_uploads", "Filters that clients are uploading").sample(real(uploads.count));
+  to.gauge("sepal_uploads_max", "Filters that clients may upload at a time")
+      .sample(services.options.uploads_max);
+}
+
+void export_journal(const Services& services, Exposition& to) {
+  const JournalStatus journal = services.journal.status();
+  const DiskStatus disk = services.persistence.disk_status();
+  const auto real = [](std::uint64_t value) { return static_cast<double>(value); };
+  to.gauge("sepal_journal_on", "1 if changes are recorded")
+      .sample(services.options.journal != keyspace::JournalPolicy::off ? 1 : 0);
+  to.gauge("sepal_journal_accepting", "0 while changes are refused because they cannot be recorded")
+      .sample(journal.accepting ? 1 : 0);
+  to.gauge("sepal_journal_waits_for_save", "1 while the journal may not grow until a save has ended")
+      .sample(journal.waits_for_save ? 1 : 0);
+  to.gauge("sepal_journal_bytes", "The journal on the disk").sample(real(journal.bytes));
+  to.gauge("sepal_journal_max_bytes", "The bound of the journal and the files that it names; 0: no bound")
+      .sample(real(disk.journal_bytes_max));
+  to.gauge("sepal_journal_unsynced_bytes", "What was recorded and is not known to be on the disk")
+      .sample(real(journal.position - std::min(journal.position, journal.synced_position)));
+  to.counter("sepal_journal_recorded_bytes", "Bytes that were recorded, in the history of the data directory")
+      .sample(real(journal.position));
+  to.counter("sepal_journal_syncs", "Syncs of the journal").sample(real(journal.syncs));
+  to.counter("sepal_journal_syncs_failed", "Syncs of the journal that failed")
+      .sample(real(journal.failed_syncs));
+  to.gauge("sepal_adopted_bytes", "Files that the journal names").sample(real(disk.adopted_bytes));
+  to.gauge("sepal_disk_reserve_bytes", "Room that is kept for a full disk").sample(real(disk.reserve_bytes));
+}
+
+void export_saves(const Services& services, const MetricsMoment& moment, Exposition& to) {
+  const SaveStatus save = services.persistence.status();
+  const auto real = [](std::uint64_t value) { return static_cast<double>(value); };
+  to.counter("sepal_saves", "Saves that ended well").sample(real(save.saves_done));
+  to.counter("sepal_saves_failed", "Saves that failed").sample(real(save.saves_failed));
+  to.gauge("sepal_save_ok", "1 if the last save ended well, or none has ended yet")
+      .sample(save.last_ok ? 1 : 0);
+  to.gauge("sepal_save_running", "1 while a save runs").sample(save.running ? 1 : 0);
+  to.gauge("sepal_save_progress_ratio", "How much of the running save is done").sample(save.progress);
+  to.gauge("sepal_save_duration_seconds", "How long the last save took")
+      .sample(seconds_of(save.last_duration));
+  to.gauge("sepal_save_bytes", "What the last save wrote").sample(real(save.last_bytes));
+  to.gauge("sepal_save_age_seconds", "Since the last save that ended well, or since the start")
+      .sample(seconds_of(moment.now - save.last_success));
+  to.gauge("sepal_changes_unsaved", "Changes that no finished save holds").sample(real(save.changes_since));
+}
+
+// What is told about each filter. A value is nothing where it is not known.
+struct FilterFamily {
+  std::string_view name;
+  std::string_view help;
+  std::optional<double> (*value)(const SeenFilter&);
+  bool counts = false;
+};
+using Seen = const SeenFilter&;
+using Known = std::optional<double>;
+
+Known of_usage(Seen seen, std::uint64_t bloom::Usage::Sums::*count) {
+  if (!seen.facts.usage) return std::nullopt;
+  return static_cast<double>((*seen.facts.usage).*count);
+}
+
+constexpr FilterFamily filter_families[] = {
+    {"sepal_filter_capacity_items", "Items for which a filter has room, over all layers",
+     [](Seen filter) -> Known { return static_cast<double>(filter.facts.capacity); }},
+    {"sepal_filter_items", "Items that were added to a filter and were new",
+     [](Seen filter) -> Known { return static_cast<double>(filter.facts.item_count); }},
+    {"sepal_filter_items_estimated", "Different items that a filter was given, estimated from its bits",
+     [](Seen filter) -> Known { return filter.measured.item_estimate; }},
+    {"sepal_filter_fill_ratio", "The share of a filter's bits that are set",
+     [](Seen filter) -> Known { return filter.measured.fill; }},
+    {"sepal_filter_false_positive_ratio", "How often a filter says maybe for an absent item, now",
+     [](Seen filter) -> Known { return filter.measured.false_positive_rate; }},
+    {"sepal_filter_false_positive_ratio_asked", "The rate that a filter was created with",
+     [](Seen filter) -> Known { return filter.facts.options.error_rate; }},
+    {"sepal_filter_scales", "1 if a full filter grows, 0 if it then refuses items",
+     [](Seen filter) -> Known { return filter.facts.options.scaling() ? 1 : 0; }},
+    {"sepal_filter_layers", "Layers of a filter",
+     [](Seen filter) -> Known { return static_cast<double>(filter.layer_count); }},
+    {"sepal_filter_memory_bytes", "Memory that a filter takes",
+     [](Seen filter) -> Known { return static_cast<double>(filter.facts.byte_count); }},
+    {"sepal_filter_full_in_seconds", "Until the newest layer is full, at the rate of the last minute",
+     [](Seen filter) -> Known { return filter.facts.seconds_until_full(); }},
+    {"sepal_filter_lookups", "Items that were looked up in a filter",
+     [](Seen seen) { return of_usage(seen, &bloom::Usage::Sums::asked); }, true},
+    {"sepal_filter_hits", "Items that were looked up in a filter and present",
+     [](Seen seen) { return of_usage(seen, &bloom::Usage::Sums::found); }, true},
+    {"sepal_filter_adds", "Items that clients added to a filter and were new, since the start",
+     [](Seen seen) { return of_usage(seen, &bloom::Usage::Sums::added); }, true},
+};
+
+}  // namespace
+
+void append_server_metrics(const Services& services, const MetricsMoment& moment, Exposition& to) {
+  export_process(services, to);
+  export_commands(services, to);
+  export_traffic(services, to);
+  export_clients(services, moment, to);
+  export_keys(services, moment, to);
+  export_memory(services, to);
+  export_journal(services, to);
+  export_saves(services, moment, to);
+}
+
+void append_filter_metrics(std::span<const SeenFilter> filters, Exposition& to) {
+  // The samples of a family must stand together, so the filters are the inner loop.
+  for (const FilterFamily& family : filter_families) {
+    if (family.counts) {
+      to.counter(family.name, family.help);
+    } else {
+      to.gauge(family.name, family.help);
+    }
+    for (const SeenFilter& filter : filters)
+      if (const std::optional<double> known = family.value(filter))
+        to.sample({{"database", std::to_string(filter.database)}, {"key", filter.key}}, *known);
+  }
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,163 @@
+// Handlers of commands on the server as a whole.
+
+#include <sepal/base/arguments.hpp>
+#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/table/error_texts.hpp>
+
+#include "command/table/compatibility.hpp"
+#include "command/table/handlers.hpp"
+
+namespace sepal::command {
+namespace {
+
+std::string refused_save(const Error& error) {
+  return error.code == Errc::in_use ? std::string(text::save_in_progress) : "ERR " + error.detail;
+}
+
+struct ShutdownOptions {
+  bool save = false;
+  bool no_save = false;
+  bool abort = false;
+  bool other = false;  // NOW and FORCE: Sepal has no replicas to wait for, and always reports a failed save
+  bool unknown = false;
+
+  [[nodiscard]] bool contradict() const {
+    return unknown || (save && no_save) || (abort && (save || no_save || other));
+  }
+};
+
+ShutdownOptions parse_shutdown(std::span<const std::string_view> words) {
+  ShutdownOptions options;
+  for (const std::string_view word : words) {
+    if (equal_ignoring_case(word, "SAVE")) {
+      options.save = true;
+    } else if (equal_ignoring_case(word, "NOSAVE")) {
+      options.no_save = true;
+    } else if (equal_ignoring_case(word, "ABORT")) {
+      options.abort = true;
+    } else if (equal_ignoring_case(word, "NOW") || equal_ignoring_case(word, "FORCE")) {
+      options.other = true;
+    } else {
+      options.unknown = true;
+    }
+  }
+  return options;
+}
+
+}  // namespace
+
+// SAVE of the reference stops the whole server until it has ended. Here only this client waits: the saver's
+// thread does the work and then answers it.
+Next save(Context& context) {
+  const Result<void> started = context.services.persistence.start_save_for(context.client.id);
+  if (started) return Next::wait;
+  context.reply.error(refused_save(started.error()));
+  return Next::done;
+}
+
+Next background_save(Context& context) {
+  // SCHEDULE changes nothing. In the reference it waits for a rewrite of the append-only file, and Sepal has
+  // no such rewrite.
+  const bool scheduled = context.words.size() == 2 && equal_ignoring_case(context.words[1], "SCHEDULE");
+  if (context.words.size() != 1 && !scheduled) {
+    context.reply.error(text::syntax);
+    return Next::done;
+  }
+  const Result<void> started = context.services.persistence.start_save();
+  if (started) {
+    context.reply.simple("Background saving started");
+  } else {
+    context.reply.error(refused_save(started.error()));
+  }
+  return Next::done;
+}
+
+// A save makes the journal short, as a rewrite does in the reference.
+Next rewrite_journal(Context& context) {
+  const Result<void> started = context.services.persistence.start_save();
+  if (started) {
+    context.reply.simple("Background append only file rewriting started");
+  } else {
+    const bool running = started.error().code == Errc::in_use;
+    context.reply.error(running ? std::string(text::rewrite_in_progress) : refused_save(started.error()));
+  }
+  return Next::done;
+}
+
+Next last_save(Context& context) {
+  const WallTime at = context.services.persistence.status().last_success;
+  context.reply.integer(std::chrono::duration_cast<std::chrono::seconds>(at.time_since_epoch()).count());
+  return Next::done;
+}
+
+Next shut_down(Context& context) {
+  const ShutdownOptions options = parse_shutdown(context.words.subspan(1));
+  if (options.contradict()) {
+    context.reply.error(text::syntax);
+    return Next::done;
+  }
+  // The row has Flag::allow_busy for NOSAVE alone: so a client can stop the server while a script runs for
+  // too long. The other forms are refused, as most commands are.
+  if (context.services.busy && !options.no_save) {
+    context.reply.error(text::busy_script);
+    return Next::done;
+  }
+  // A stop that has begun cannot be cancelled, so there is never anything to abort.
+  if (options.abort) {
+    context.reply.error(text::no_shutdown);
+    return Next::done;
+  }
+  // The client gets no reply, as in the reference. It learns from the end of its connection that the server
+  // stops.
+  context.services.control.request_stop(options.no_save ? StopMode::no_save : StopMode::save);
+  context.client.close_after_reply = true;
+  return Next::close;
+}
+
+Next module_list(Context& context) {
+  append_modules(context.reply);
+  return Next::done;
+}
+
+Next refuse_module(Context& context) {
+  context.reply.error(text::no_module_command);
+  return Next::done;
+}
+
+Next refuse_debug(Context& context) {
+  context.reply.error(text::no_debug_command);
+  return Next::done;
+}
+
+Next lolwut(Context& context) {
+  constexpr std::size_t words_with_version = 3;
+  const bool with_version =
+      context.words.size() >= words_with_version && equal_ignoring_case(context.words[1], "VERSION");
+  if (with_version && !parse_integer(context.words[2])) {
+    context.reply.error(text::not_an_integer);
+  } else {
+    context.reply.verbatim("Sepal ver. " + context.services.control.facts().version + "\n");
+  }
+  return Next::done;
+}
+
+Next role(Context& context) {
+  // A master at offset 0, without replicas.
+  context.reply.array(3);
+  context.reply.bulk("master");
+  context.reply.integer(0);
+  context.reply.array(0);
+  return Next::done;
+}
+
+Next time(Context& context) {
+  const auto now = context.now.time_since_epoch();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now);
+  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(now - seconds);
+  context.reply.array(2);
+  context.reply.bulk(std::to_string(seconds.count()));
+  context.reply.bulk(std::to_string(microseconds.count()));
+  return Next::done;
+}
+
+}  // namespace sepal::command

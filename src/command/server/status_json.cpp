@@ -1,0 +1,281 @@
+// The scripts of the status page (src/app/page/) read the members by their names. Texts may have any bytes:
+// JsonWriter makes them valid.
+#include <sepal/bloom/plan/layer_plan.hpp>
+#include <sepal/command/server/status_json.hpp>
+#include <sepal/metrics/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "command/run/worker_sums.hpp"
+#include "command/server/rejections.hpp"
+
+namespace sepal::command {
+namespace {
+
+using metrics::JsonWriter;
+
+// The curve of rates goes from an empty layer to one with this many times the items that it has room for.
+constexpr double curve_load_max = 3;
+constexpr double curve_step = 0.1;
+// More than any machine has. A plan beyond it is answered with an error.
+constexpr std::uint64_t planned_bytes_max = std::uint64_t{1} << 50;
+
+double seconds_with_fraction(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+JsonWriter& known_or_null(JsonWriter& to, std::optional<double> value) {
+  return value ? to.number(*value) : to.null();
+}
+
+void write_load(const Services& services, const MetricsMoment& moment, JsonWriter& to) {
+  const ServerFacts& facts = services.control.facts();
+  const ProcessUsage usage = services.control.usage();
+  to.name("version").text(facts.version).name("commit").text(facts.commit);
+  to.name("uptime_seconds").number(seconds_with_fraction(moment.steady_now - facts.started_at));
+  to.name("loading").truth(services.load.running);
+  to.name("loaded_bytes").number(services.load.bytes_done);
+  to.name("load_bytes").number(services.load.bytes_total);
+  to.name("workers").number(std::uint64_t{facts.worker_count});
+  to.name("cpu_seconds").number(usage.cpu_user_seconds + usage.cpu_system_seconds);
+  to.name("requests").number(sum_of(services, &WorkerStats::requests));
+  to.name("items_asked").number(sum_of(services, &WorkerStats::items_asked));
+  to.name("items_added").number(sum_of(services, &WorkerStats::items_added));
+  to.name("clients").number(services.clients.count());
+  to.name("clients_max").number(std::uint64_t{services.options.clients_max});
+  to.name("keys").number(services.keyspace.total_size());
+  to.name("keys_max").number(services.keyspace.options().keys_max);
+}
+
+void write_memory(const Services& services, JsonWriter& to) {
+  const keyspace::Keyspace& keyspace = services.keyspace;
+  to.name("memory").begin_object();
+  to.name("used").number(keyspace.memory_used()).name("peak").number(keyspace.memory_peak());
+  to.name("max").number(keyspace.options().memory_max).name("limit").number(keyspace.memory_limit());
+  to.name("machine").number(keyspace.options().machine_bytes);
+  to.name("resident").number(services.control.usage().resident_bytes);
+  to.end_object();
+}
+
+void write_journal(const Services& services, JsonWriter& to) {
+  const JournalStatus journal = services.journal.status();
+  to.name("journal").begin_object();
+  to.name("policy").text(name_of(services.options.journal));
+  to.name("accepting").truth(journal.accepting).name("refusal").text(journal.refusal);
+  to.name("waits_for_save").truth(journal.waits_for_save);
+  to.name("bytes").number(journal.bytes);
+  to.name("bytes_max").number(services.persistence.disk_status().journal_bytes_max);
+  to.name("unsynced").number(journal.position - std::min(journal.position, journal.synced_position));
+  to.name("failed_syncs").number(journal.failed_syncs);
+  to.end_object();
+}
+
+void write_save(const Services& services, const MetricsMoment& moment, JsonWriter& to) {
+  const SaveStatus save = services.persistence.status();
+  to.name("save").begin_object();
+  to.name("ok").truth(save.last_ok).name("error").text(save.last_error);
+  to.name("running").truth(save.running).name("progress").number(save.progress);
+  to.name("done").number(save.saves_done).name("failed").number(save.saves_failed);
+  to.name("age_seconds").number(seconds_with_fraction(moment.now - save.last_success));
+  to.name("changes_since").number(save.changes_since);
+  to.end_object();
+}
+
+void write_rejections(const Services& services, JsonWriter& to) {
+  to.name("rejections").begin_object();
+  for (const Rejection& one : rejections(services)) to.name(one.reason).number(one.count);
+  to.end_object();
+  to.name("failed_handshakes").begin_object();
+  for (const Rejection& one : failed_handshakes(services)) to.name(one.reason).number(one.count);
+  to.end_object();
+  to.name("errors").begin_object();
+  for (const auto& [word, count] : error_counts(services)) to.name(word).number(std::uint64_t{count});
+  to.end_object();
+}
+
+// For a key whose text differs from its bytes: the page asks /api/filter for the key by its bytes. Every byte
+// is encoded, because advice.js splits the text at each '%'.
+std::string percent_encoded(std::string_view bytes) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  std::string text;
+  for (const char byte : bytes) {
+    const auto code = static_cast<unsigned char>(byte);
+    text.append(1, '%').append(1, digits[code >> 4]).append(1, digits[code & 15]);
+  }
+  return text;
+}
+
+// The members of a filter, in this order in an array and by these names in an object.
+struct Column {
+  std::string_view name;
+  void (*write)(const SeenFilter&, JsonWriter&);
+};
+constexpr Column filter_columns[] = {
+    {"database", [](const SeenFilter& filter, JsonWriter& to) { to.number(std::uint64_t{filter.database}); }},
+    // The writer makes the bytes printable itself, and so writes what `key` has.
+    {"key", [](const SeenFilter& filter, JsonWriter& to) { to.text(filter.key_bytes); }},
+    {"key_encoded",
+     [](const SeenFilter& filter, JsonWriter& to) {
+       filter.key == filter.key_bytes ? to.null() : to.text(percent_encoded(filter.key_bytes));
+     }},
+    {"capacity", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.facts.capacity); }},
+    {"items", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.facts.item_count); }},
+    {"estimate",
+     [](const SeenFilter& filter, JsonWriter& to) { to.number(std::round(filter.measured.item_estimate)); }},
+    {"fill", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.measured.fill); }},
+    {"rate",
+     [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.measured.false_positive_rate); }},
+    {"asked", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.facts.options.error_rate); }},
+    {"expansion", [](const SeenFilter& filter,
+                     JsonWriter& to) { to.number(std::uint64_t{filter.facts.options.expansion}); }},
+    {"layers", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.layer_count); }},
+    {"bytes", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.facts.byte_count); }},
+    {"full_in",
+     [](const SeenFilter& filter, JsonWriter& to) { known_or_null(to, filter.facts.seconds_until_full()); }},
+};
+
+void write_layers(const FilterDetail& detail, JsonWriter& to) {
+  to.name("layer_list").begin_array();
+  // `plans`, `items` and the measured layers have an entry for each layer, in the same order.
+  for (std::size_t i = 0; i < detail.plans.size(); ++i) {
+    const bloom::LayerPlan& plan = detail.plans[i];
+    const bloom::LayerMeasure& measured = detail.seen.measured.layers[i];
+    to.begin_object();
+    to.name("capacity").number(plan.capacity).name("items").number(detail.items[i]);
+    to.name("estimate").number(std::round(measured.item_estimate));
+    to.name("bytes").number(plan.byte_count());
+    to.name("probes").number(std::uint64_t{plan.probe_count});
+    plan.layout == bloom::Layout::blocked ? to.name("block_bytes").number(std::uint64_t{plan.block_bits / 8})
+                                          : to.name("block_bytes").null();
+    to.name("planned_rate").number(plan.error_rate);
+    to.name("fill").number(measured.fill).name("rate").number(measured.false_positive_rate);
+    to.end_object();
+  }
+  to.end_array();
+}
+
+// The rate of the whole filter if only its newest layer took further items. A filter answers yes if any of
+// its layers does. So it is right about an absent item only if all layers are.
+void write_curve(const FilterDetail& detail, JsonWriter& to) {
+  const bloom::LayerPlan& newest = detail.plans.back();
+  const auto& layers = detail.seen.measured.layers;
+  double right = 1;  // the probability that all older layers say no
+  for (std::size_t i = 0; i + 1 < layers.size(); ++i) right *= 1 - layers[i].false_positive_rate;
+  to.name("curve").begin_array();
+  const auto capacity = static_cast<double>(newest.capacity);
+  const int steps = static_cast<int>(std::lround(curve_load_max / curve_step));
+  for (int i = 0; i <= steps; ++i) {
+    // A product, because a sum of steps would miss the load of 1, where the page looks for the rate of a full
+    // layer.
+    const double load = i * curve_step;
+    const double rate = bloom::expected_error_rate(newest, static_cast<std::uint64_t>(capacity * load));
+    to.begin_array().number(load).number(1 - right * (1 - rate)).end_array();
+  }
+  to.end_array();
+  to.name("load").number(layers.back().item_estimate / capacity);
+}
+
+struct PlannedShape {
+  double bits = 0;
+  double probes = 0;
+};
+
+// A first layer of RedisBloom. In a filter that scales, it is planned for half of the rate.
+PlannedShape redisbloom_shape(const bloom::FilterOptions& options) {
+  constexpr double word_bits = 64;
+  const double rate = options.scaling() ? options.error_rate / 2 : options.error_rate;
+  const double bits_per_item = bloom::textbook_bits_per_item(rate);
+  const double bits = std::floor(static_cast<double>(options.capacity) * bits_per_item);
+  return {.bits = std::ceil(bits / word_bits) * word_bits,
+          .probes = std::ceil(std::numbers::ln2 * bits_per_item)};
+}
+
+void write_shape(std::string_view name, const PlannedShape& shape, double capacity, JsonWriter& to) {
+  to.name(name).begin_object();
+  to.name("bytes").number(std::ceil(shape.bits / 8)).name("probes").number(shape.probes);
+  to.name("bits_per_item").number(shape.bits / capacity);
+  to.end_object();
+}
+
+}  // namespace
+
+std::string server_json(const Services& services, const MetricsMoment& moment,
+                        const WatchedFilters& watched) {
+  JsonWriter to;
+  to.begin_object();
+  write_load(services, moment, to);
+  write_memory(services, to);
+  write_journal(services, to);
+  write_save(services, moment, to);
+  write_rejections(services, to);
+  to.name("watched_max").number(watched.filters_max).name("watched_pattern").text(watched.pattern);
+  to.end_object();
+  return std::move(to).finish();
+}
+
+std::string filters_json(std::span<const SeenFilter> filters) {
+  JsonWriter to;
+  to.begin_object().name("columns").begin_array();
+  for (const Column& column : filter_columns) to.text(column.name);
+  to.end_array().name("rows").begin_array();
+  for (const SeenFilter& filter : filters) {
+    to.begin_array();
+    for (const Column& column : filter_columns) column.write(filter, to);
+    to.end_array();
+  }
+  to.end_array().end_object();
+  return std::move(to).finish();
+}
+
+std::string filter_json(const FilterDetail& detail) {
+  JsonWriter to;
+  to.begin_object();
+  for (const Column& column : filter_columns) column.write(detail.seen, to.name(column.name));
+  write_layers(detail, to);
+  if (!detail.plans.empty()) write_curve(detail, to);
+  to.name("history").begin_array();
+  for (const HistoryPoint& point : detail.history)
+    to.begin_array()
+        .number(point.age_seconds)
+        .number(point.fill)
+        .number(point.false_positive_rate)
+        .end_array();
+  to.end_array().end_object();
+  return std::move(to).finish();
+}
+
+Result<std::string> plan_json(const bloom::FilterOptions& options) {
+  const auto planned = bloom::Filter::plan(options, {.bytes_max = planned_bytes_max});
+  if (!planned && planned.error().code == Errc::too_large)
+    return fail(Errc::too_large, "such a filter fits into no machine's memory");
+  if (!planned) return fail(Errc::out_of_range, "items are 1 or more, and the rate is above 0 and below 1");
+  // plan() has refused 0 items, so the divisions by `capacity` are safe.
+  const bloom::LayerPlan& plan = planned->first_layer;
+  const auto capacity = static_cast<double>(options.capacity);
+  JsonWriter to;
+  to.begin_object();
+  write_shape("sepal", {.bits = static_cast<double>(plan.bit_count()), .probes = double(plan.probe_count)},
+              capacity, to);
+  to.name("block_bytes").number(std::uint64_t{plan.block_bits / 8}).name("blocks").number(plan.block_count);
+  to.name("layer_rate").number(plan.error_rate);
+  // The planner moves a rate into these bounds, so the textbook gets the same rate.
+  const double rate = std::clamp(options.error_rate, bloom::error_rate_min, bloom::error_rate_max);
+  const double textbook = bloom::textbook_bits_per_item(rate);
+  write_shape(
+      "textbook",
+      {.bits = textbook * capacity, .probes = std::max(1.0, std::round(std::numbers::ln2 * textbook))},
+      capacity, to);
+  write_shape("redisbloom", redisbloom_shape(options), capacity, to);
+  to.end_object();
+  return std::move(to).finish();
+}
+
+std::string error_json(std::string_view sentence) {
+  JsonWriter to;
+  to.begin_object().name("error").text(sentence).end_object();
+  return std::move(to).finish();
+}
+
+}  // namespace sepal::command

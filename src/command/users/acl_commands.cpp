@@ -1,0 +1,269 @@
+// Handlers of ACL. What rules mean stands in acl_selector.cpp and acl_user.cpp.
+
+#include <sepal/base/arguments.hpp>
+#include <sepal/base/random.hpp>
+#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/table/error_texts.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "command/run/refuse.hpp"
+#include "command/table/command_index.hpp"
+#include "command/table/handlers.hpp"
+#include "command/table/row_category.hpp"
+
+namespace sepal::command {
+namespace {
+
+constexpr std::size_t default_log_count = 10;
+constexpr std::int64_t password_bits_default = 256;
+constexpr std::int64_t password_bits_max = 4096;
+constexpr std::int64_t bits_of_digit = 4;
+
+std::string_view name_of_reason(AclReason reason) {
+  switch (reason) {
+    case AclReason::authentication:
+      return "auth";
+    case AclReason::command:
+      return "command";
+    case AclReason::key:
+      return "key";
+    case AclReason::channel:
+      return "channel";
+    case AclReason::certificate:
+      return "tls-cert";
+  }
+  return {};
+}
+
+std::string_view name_of_place(AclPlace place) {
+  switch (place) {
+    case AclPlace::toplevel:
+      return "toplevel";
+    case AclPlace::transaction:
+      return "multi";
+    case AclPlace::script:
+      return "lua";
+  }
+  return {};
+}
+
+std::int64_t milliseconds_of(WallTime time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
+
+void append_log_entry(Context& context, const AclLog::Entry& entry) {
+  constexpr double milliseconds_per_second = 1000;
+  resp::Reply& reply = context.reply;
+  const std::int64_t updated = milliseconds_of(entry.updated);
+  const std::int64_t age = std::max(milliseconds_of(context.now) - updated, std::int64_t{0});
+  reply.map(10);
+  reply.bulk("count");
+  reply.integer_unsigned(entry.count);
+  reply.bulk("reason");
+  reply.bulk(name_of_reason(entry.event.reason));
+  reply.bulk("context");
+  reply.bulk(name_of_place(entry.event.place));
+  reply.bulk("object");
+  reply.bulk(entry.event.object);
+  reply.bulk("username");
+  reply.bulk(entry.event.user_name);
+  reply.bulk("age-seconds");
+  reply.real(static_cast<double>(age) / milliseconds_per_second);
+  reply.bulk("client-info");
+  reply.bulk(entry.event.client);
+  reply.bulk("entry-id");
+  reply.integer_unsigned(entry.id);
+  reply.bulk("timestamp-created");
+  reply.integer(milliseconds_of(entry.created));
+  reply.bulk("timestamp-last-updated");
+  reply.integer(updated);
+}
+
+// Three pairs of a map.
+void append_selector(resp::Reply& reply, const AclSelector& selector) {
+  reply.bulk("commands");
+  reply.bulk(selector.commands());
+  reply.bulk("keys");
+  reply.bulk(selector.keys());
+  reply.bulk("channels");
+  reply.bulk(selector.channels());
+}
+
+// The reply has an element for each user.
+template <class Told>
+Next list_users(Context& context, const Told& told) {
+  const std::size_t reply_bytes = context.reply.size();
+  const std::uint64_t bytes_max = context.services.options.clients_memory_max;
+  const UserTable& users = context.services.users->all();
+  context.reply.array(users.size());
+  for (const auto& [name, user] : users) {
+    context.reply.bulk(told(*user));
+    if (bytes_max == 0 || context.reply.size() - reply_bytes <= bytes_max) continue;
+    context.reply.truncate(reply_bytes);
+    return refuse(context, text::users_reply_too_long);
+  }
+  return Next::done;
+}
+
+}  // namespace
+
+Next acl_categories_of(Context& context) {
+  constexpr std::size_t words_max = 3;
+  if (context.words.size() > words_max) return refuse_words(context);
+  if (context.words.size() < words_max) {
+    context.reply.array(acl_categories().size());
+    for (const std::string_view category : acl_categories()) context.reply.bulk(category);
+    return Next::done;
+  }
+  const std::string_view wanted = context.words[2];
+  if (std::ranges::none_of(acl_categories(),
+                           [&](std::string_view each) { return equal_ignoring_case(each, wanted); }))
+    return refuse(context, "ERR Unknown category '" + std::string(echoed(wanted)) + "'");
+  std::vector<std::string_view> names;
+  for_each_row([&](const CommandSpec& row) {
+    if (in_category(row, wanted)) names.push_back(row.name);
+  });
+  context.reply.array(names.size());
+  for (const std::string_view name : names) context.reply.bulk(name);
+  return Next::done;
+}
+
+Next acl_who_am_i(Context& context) {
+  context.reply.bulk(context.client.user->name());
+  return Next::done;
+}
+
+Next acl_users(Context& context) {
+  return list_users(context, [](const User& user) { return user.name(); });
+}
+
+Next acl_list(Context& context) {
+  return list_users(context, [](const User& user) { return "user " + user.name() + " " + user.rules(); });
+}
+
+Next acl_get_user(Context& context) {
+  resp::Reply& reply = context.reply;
+  const User* const user = context.services.users->find(context.words[2]);
+  if (user == nullptr) {
+    reply.null();
+    return Next::done;
+  }
+  reply.map(6);
+  reply.bulk("flags");
+  reply.set(user->flags().size());
+  for (const std::string_view flag : user->flags()) reply.bulk(flag);
+  reply.bulk("passwords");
+  reply.array(user->passwords().size());
+  for (const std::string& password : user->passwords()) reply.bulk(password);
+  append_selector(reply, user->selectors().front());
+  const auto others = user->selectors().subspan(1);
+  reply.bulk("selectors");
+  reply.array(others.size());
+  for (const AclSelector& selector : others) {
+    reply.map(3);
+    append_selector(reply, selector);
+  }
+  return Next::done;
+}
+
+Next acl_set_user(Context& context) {
+  keyspace::Keyspace& keyspace = context.services.keyspace;
+  Users& users = *context.services.users;
+  const std::string wrong =
+      users.set(context.words[2], context.words.subspan(3), keyspace.filter_limits().bytes_max);
+  // The texts are those of an ACL file as well, and have no error code.
+  if (!wrong.empty()) return refuse(context, "ERR " + wrong);
+  keyspace.count_others(users.byte_count());
+  context.reply.ok();
+  return Next::done;
+}
+
+Next acl_delete_users(Context& context) {
+  const auto names = context.words.subspan(2);
+  // Before any user is removed, so a refused request has no effect.
+  if (std::ranges::find(names, Users::default_name) != names.end())
+    return refuse(context, text::default_stays);
+  const RemovedUsers removed = context.services.users->remove(names);
+  context.services.keyspace.count_others(context.services.users->byte_count());
+  context.reply.integer_unsigned(removed.size());
+  // While `removed` lives: clients still point to its users. The gate is closed (Flag::alone), so no client
+  // runs meanwhile.
+  if (!dismiss(removed, context.services.clients, &context.client)) return Next::done;
+  // The client has removed its own user, and still gets its answer.
+  context.client.close_after_reply = true;
+  return Next::close;
+}
+
+Next acl_generate_password(Context& context) {
+  constexpr std::size_t words_max = 3;
+  if (context.words.size() > words_max) return refuse_words(context);
+  std::int64_t bits = password_bits_default;
+  if (context.words.size() == words_max) {
+    const std::optional<std::int64_t> given = parse_integer(context.words[2]);
+    if (!given) return refuse(context, text::not_an_integer);
+    if (*given <= 0 || *given > password_bits_max) return refuse(context, text::password_bits_range);
+    bits = *given;
+  }
+  context.reply.bulk(random_hex(static_cast<std::size_t>((bits + bits_of_digit - 1) / bits_of_digit)));
+  return Next::done;
+}
+
+Next acl_dry_run(Context& context) {
+  const User* const user = context.services.users->find(context.words[2]);
+  if (user == nullptr)
+    return refuse(context, "ERR User '" + std::string(echoed(context.words[2])) + "' not found");
+  const auto words = context.words.subspan(3);
+  const CommandSpec* const spec = row_for(words);
+  // row_for() answers the container for a subcommand that does not exist.
+  if (spec == nullptr || (!spec->subcommands.empty() && words.size() > 1))
+    return refuse(context, "ERR Command '" + std::string(echoed(words[0])) + "' not found");
+  if (!arity_fits(*spec, words.size())) return refuse(context, wrong_arity(spec->name));
+  if (const std::optional<Denial> denial = user->denied(*spec, words)) {
+    context.reply.bulk(denial_text_in_full(*denial, *user, *spec, words));
+  } else {
+    context.reply.ok();
+  }
+  return Next::done;
+}
+
+Next acl_log(Context& context) {
+  constexpr std::size_t words_max = 3;
+  if (context.words.size() > words_max) return refuse_words(context);
+  AclLog& log = *context.services.acl_log;
+  std::size_t count = default_log_count;
+  if (context.words.size() == words_max) {
+    if (equal_ignoring_case(context.words[2], "RESET")) {
+      log.clear();
+      context.reply.ok();
+      return Next::done;
+    }
+    const std::optional<std::int64_t> given = parse_integer(context.words[2]);
+    if (!given) return refuse(context, text::not_an_integer);
+    count = static_cast<std::size_t>(std::max(*given, std::int64_t{0}));
+  }
+  // A smaller acllog-max-len has effect at once.
+  const std::size_t kept_max = context.services.options.acl_log_max;
+  const std::vector<AclLog::Entry> entries = log.newest(std::min(count, kept_max));
+  context.reply.array(entries.size());
+  for (const AclLog::Entry& entry : entries) append_log_entry(context, entry);
+  return Next::done;
+}
+
+// A thread of the daemon writes and reads the file, so a slow disk holds up no worker. The text is made here,
+// because the gate guards the users.
+Next acl_save(Context& context) {
+  if (context.services.control.save_users_for(context.client.id, context.services.users->text()))
+    return Next::wait;
+  return refuse(context, text::no_acl_file);
+}
+
+Next acl_load(Context& context) {
+  if (context.services.control.load_users_for(context.client.id)) return Next::wait;
+  return refuse(context, text::no_acl_file);
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,353 @@
+#include <sepal/storage/examine/examine.hpp>
+#include <sepal/storage/format/journal_format.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "storage/disk/damage.hpp"
+#include "storage/format/operation_decoder.hpp"
+#include "storage/format/sealed_reader.hpp"
+#include "storage/generation/record_reader.hpp"
+#include "storage/journal/journal_reader.hpp"
+
+namespace sepal::storage {
+namespace {
+
+constexpr std::size_t magic_bytes = 8;
+
+Fact& add_layer(Fact& fact, const bloom::LayerPlan& plan) {
+  fact.number("capacity", plan.capacity)
+      .real("error_rate", plan.error_rate)
+      .number("blocks", plan.block_count)
+      .number("block_bits", plan.block_bits)
+      .number("probes", plan.probe_count);
+  switch (plan.layout) {
+    case bloom::Layout::blocked:
+      return fact;
+    case bloom::Layout::double_hashing:
+      return fact.text("layout", "double_hashing");
+    case bloom::Layout::bytes:
+      return fact.text("layout", "bytes");
+    case bloom::Layout::client:
+      return fact.text("layout", "client")
+          .text("scheme", bloom::facts_of(plan.scheme).name)
+          .number("bits", plan.client_bits().bit_count)
+          .number("first_seed", plan.first_seed);
+  }
+  return fact;
+}
+
+Fact& add_options(Fact& fact, const bloom::FilterOptions& options) {
+  fact.real("error_rate", options.error_rate)
+      .number("capacity", options.capacity)
+      .number("expansion", options.expansion)
+      .number("seed", options.seed);
+  switch (options.hash) {
+    case bloom::ItemHash::xxh3:
+      return fact;
+    case bloom::ItemHash::redisbloom:
+      return fact.text("hash", "redisbloom");
+    case bloom::ItemHash::none:
+      return fact.text("hash", "none");
+    case bloom::ItemHash::xxh3_above_bitmap:
+      return fact.text("hash", "xxh3_above_bitmap");
+  }
+  return fact;
+}
+
+// Each tell() adds a field of an operation, whose shape it is given, to the fact.
+
+void tell(Fact& fact, std::string_view /*name*/, format::FilterShape /*shape*/,
+          const bloom::FilterOptions& options) {
+  add_options(fact, options);
+}
+
+void tell(Fact& fact, std::string_view /*name*/, format::LayerShape /*shape*/, const bloom::LayerPlan& plan) {
+  add_layer(fact, plan);
+}
+
+void tell(Fact& fact, std::string_view /*name*/, format::FirstLayerShape /*shape*/,
+          const bloom::LayerPlan& plan) {
+  fact.number("blocks", plan.block_count)
+      .number("block_bits", plan.block_bits)
+      .number("probes", plan.probe_count);
+}
+
+void tell(Fact& fact, std::string_view name, format::DeadlineShape /*shape*/, keyspace::Deadline deadline) {
+  fact.number(name, static_cast<std::uint64_t>(deadline));
+}
+
+void add_image(Fact& fact, std::span<const std::byte> bytes) {
+  // An image that does not decode is told of by its length only: the frame around it verifies, and the other
+  // operations can still be told.
+  fact.number("image_bytes", bytes.size());
+  const auto image = bloom::decode_image_header(bytes, any_filter.layers_max);
+  if (!image) return;
+  std::uint64_t items = 0;
+  for (const auto& layer : image->layers) items += layer.item_count;
+  add_options(fact.number("items", items).number("layers", image->layers.size()), image->options);
+}
+
+void tell(Fact& fact, std::string_view /*name*/, format::AdoptedShape /*shape*/,
+          const keyspace::AdoptedFilter& filter) {
+  if (filter.file.number == 0) {
+    add_image(fact, filter.image);
+  } else {
+    fact.text("file", format::adopted_name(filter.file.number)).number("seal", filter.file.seal);
+  }
+  if (filter.deadline != keyspace::no_deadline)
+    fact.number("deadline_milliseconds", static_cast<std::uint64_t>(filter.deadline));
+}
+
+void tell(Fact& fact, std::string_view name, format::StateShape /*shape*/, keyspace::MirrorState state) {
+  fact.number(name, static_cast<std::uint64_t>(state));
+}
+
+void tell(Fact& fact, std::string_view name, format::NumberShape /*shape*/, std::uint64_t number) {
+  fact.number(name, number);
+}
+
+void tell(Fact& fact, std::string_view name, format::TargetHead /*shape*/, std::string_view target) {
+  fact.text(name, target);
+}
+
+void tell(Fact& fact, std::string_view name, format::BytesHead /*shape*/, std::span<const std::byte> bytes) {
+  fact.number(name, bytes.size());
+}
+
+void tell(Fact& fact, std::string_view name, format::OtherDatabase /*shape*/, std::uint32_t database) {
+  fact.number(name, database);
+}
+
+template <class Change>
+Fact fact_of(const Change& change, const DecodedOperation& operation) {
+  Fact fact(format::layout<Change>.name);
+  if constexpr (format::HasKey<Change> || format::HasDatabase<Change>)
+    fact.number("database", operation.key.database);
+  if constexpr (format::HasKey<Change>) fact.text("key", operation.key.key);
+  if (operation.count != 0) fact.number("items", operation.count);
+  // Two rounds over the fields: those from told_first on, and then those before it. So the order of the text
+  // may differ from that of the bytes.
+  const auto tell_fields = [&](bool first_ones) {
+    std::size_t index = 0;
+    format::each_field<Change>([&](const auto& field) {
+      using Shape = typename std::decay_t<decltype(field)>::Shape;
+      if ((index++ >= format::told_first<Change>) == first_ones)
+        tell(fact, field.name, Shape(), change.*field.member);
+    });
+  };
+  tell_fields(true);
+  tell_fields(false);
+  return fact;
+}
+
+class Inspection {
+ public:
+  Inspection(File& file, std::uint64_t byte_count, const FactSink& sink)
+      : file_(file), byte_count_(byte_count), sink_(sink) {}
+
+  Result<void> run(Disk& disk, const Path& path) {
+    // The contents decide, and not the name: an operator may inspect a copy with any name. Zeros stand in for
+    // the bytes that a shorter file lacks, so an empty file counts as unused.
+    std::string begin(magic_bytes, '\0');
+    const auto read = file_.read_at(0, std::as_writable_bytes(std::span(begin.data(), begin.size())));
+    if (!read) return read.error();
+    const auto is = [&](const auto& magic) { return std::equal(magic.begin(), magic.end(), begin.begin()); };
+    if (is(format::FilterFileHeader::expected_magic)) return filters();
+    if (is(format::ManifestHead::expected_magic)) return manifest();
+    if (is(format::SegmentHeader::expected_magic)) return segment(disk, path);
+    if (is(format::SyncedSlot::expected_magic)) return synced(disk, path);
+    if (begin.starts_with("SEPAL-")) return line();
+    if (begin == std::string(magic_bytes, '\0')) {
+      sink_(Fact("unused").number("bytes", byte_count_));
+      return {};
+    }
+    // LOCK is plain text without a magic, so its name is all there is to tell it by.
+    if (path.filename() == "LOCK")
+      return fail(Errc::out_of_range, path.string() +
+                                          " has no data: it names the process that uses the directory, and "
+                                          "where that one listens");
+    return damaged("is no file of Sepal: it begins as none does");
+  }
+
+ private:
+  Result<void> line() {
+    std::string text(format::sealed_line_bytes_max, '\0');
+    const auto read = file_.read_at(0, std::as_writable_bytes(std::span(text.data(), text.size())));
+    if (!read) return read.error();
+    text.resize(*read);
+    constexpr std::string_view prefix = "SEPAL-";
+    // Taken from the text itself, so that the line is decoded as what it says it is. Without a blank the kind
+    // is the rest of the text, and the decoder refuses it.
+    const std::string kind =
+        text.substr(prefix.size(), text.find(' ') - std::min(text.find(' '), prefix.size()));
+    const auto value = format::decode_sealed_line(kind, text);
+    if (!value) return value.error();
+    sink_(Fact("line").text("kind", kind).text("value", *value));
+    return {};
+  }
+
+  Result<void> manifest() {
+    if (byte_count_ > format::manifest_bytes_max) return damaged_at(0, "it is longer than a manifest can be");
+    std::vector<std::byte> bytes(static_cast<std::size_t>(byte_count_));
+    const auto read = file_.read_at(0, bytes);
+    if (!read) return read.error();
+    const auto manifest = format::decode_manifest(std::span(bytes).first(*read));
+    if (!manifest) return manifest.error();
+    sink_(Fact("manifest")
+              .number("generation", manifest->generation)
+              .number("taken_at_milliseconds", manifest->taken_at)
+              .number("filters", manifest->filter_count)
+              .number("items", manifest->item_count)
+              .number("bytes", manifest->byte_count)
+              .number("journal_position", manifest->journal_position)
+              .text("identity", format::hexadecimal(manifest->identity))
+              .number("run", manifest->run)
+              .text("writer", manifest->writer));
+    for (const format::ListedFile& listed : manifest->files)
+      sink_(Fact("file")
+                .text("name", listed.name)
+                .number("bytes", listed.byte_count)
+                .number("filters", listed.record_count)
+                .number("seal", listed.seal));
+    for (const keyspace::Mirror& mirror : manifest->mirrors)
+      sink_(Fact("mirror")
+                .number("database", mirror.database)
+                .text("key", mirror.source)
+                .text("target", mirror.target)
+                .number("state", static_cast<std::uint64_t>(mirror.state))
+                .number("items_before", mirror.items_before));
+    return {};
+  }
+
+  Result<void> filters() {
+    LoadBuffer buffer;
+    SealedReader reader(file_, byte_count_, buffer);
+    const ProgressSink no_sink;
+    ProgressMeter meter(no_sink, byte_count_);
+    RecordReader records(reader, any_filter, meter, Bits::checked);
+    const auto count = records.read_header();
+    if (!count) return count.error();
+    sink_(Fact("filters").number("count", *count).number("bytes", byte_count_));
+    for (std::uint64_t i = 0; i < *count; ++i) {
+      const auto loaded = records.read_record();
+      if (!loaded) return loaded.error();
+      tell(*loaded);
+    }
+    if (reader.remaining() != 0)
+      return damaged_at(reader.offset(), "something stands behind its last filter");
+    return {};
+  }
+
+  void tell_string(const LoadedFilter& loaded) {
+    Fact fact("string");
+    fact.number("offset", loaded.offset).number("database", loaded.database).text("key", loaded.key);
+    fact.number("length", loaded.filter->item_count()).number("journal_position", loaded.journal_position);
+    fact.number("capacity", loaded.filter->capacity());
+    if (loaded.deadline != keyspace::no_deadline)
+      fact.number("deadline_milliseconds", static_cast<std::uint64_t>(loaded.deadline));
+    sink_(fact);
+  }
+
+  void tell(const LoadedFilter& loaded) {
+    if (loaded.filter->is_string()) return tell_string(loaded);
+    Fact fact("filter");
+    fact.number("offset", loaded.offset).number("database", loaded.database).text("key", loaded.key);
+    fact.number("items", loaded.filter->item_count()).number("journal_position", loaded.journal_position);
+    add_options(fact, loaded.filter->options());
+    if (loaded.deadline != keyspace::no_deadline)
+      fact.number("deadline_milliseconds", static_cast<std::uint64_t>(loaded.deadline));
+    sink_(fact);
+    for (const bloom::LayerView& layer : loaded.filter->layers()) {
+      Fact of_layer("layer");
+      of_layer.number("items", layer.item_count());
+      sink_(add_layer(of_layer, layer.plan()));
+    }
+  }
+
+  Result<void> synced(Disk& disk, const Path& path) {
+    const auto mark = read_synced(disk, path);
+    if (!mark) return mark.error();
+    if (!*mark) return {};
+    sink_(Fact("synced")
+              .number("segment", (*mark)->segment_number)
+              .number("first_position", (*mark)->first_position)
+              .number("position", (*mark)->position)
+              .text("identity", format::hexadecimal((*mark)->identity)));
+    return {};
+  }
+
+  // Reads the segment as if it were the only one.
+  Result<void> segment(Disk& disk, const Path& path) {
+    auto reader = JournalReader::open_segment(disk, path);
+    if (!reader) return reader.error();
+    const Lineage& lineage = reader->segment().lineage;
+    sink_(Fact("segment")
+              .number("number", reader->segment().number)
+              .number("first_position", reader->segment().first_position)
+              .number("bytes", byte_count_)
+              .text("identity", format::hexadecimal(lineage.identity))
+              .number("run", lineage.run)
+              .number("run_before", lineage.run_before));
+    // A group may go on in the next segment, which is not looked at here. Then the fact at the end has the
+    // group's position, so that it can be found there.
+    bool in_group = false;  // the last frame continues
+    std::uint64_t group_position = 0;
+    for (;;) {
+      const auto frames = reader->next();
+      if (!frames) return frames.error();
+      if (frames->empty()) break;
+      for (const JournalFrame& frame : *frames) {
+        if (auto told = tell(frame); !told) return told;
+        if (frame.continues && !in_group) group_position = frame.position;
+        in_group = frame.continues;
+      }
+    }
+    Fact end("end");
+    end.number("offset", reader->end().offset).number("position", reader->end().position);
+    end.number("bytes_behind", reader->end().cut_bytes);
+    if (in_group) end.number("group_position", group_position);
+    sink_(end);
+    return {};
+  }
+
+  Result<void> tell(const JournalFrame& frame) {
+    Fact fact("frame");
+    fact.number("offset", frame.offset).number("position", frame.position);
+    fact.number("bytes", frame.body.size());
+    if (frame.continues) fact.text("group", "continues");
+    sink_(fact);
+    OperationDecoder decoder(frame.body);
+    while (!decoder.at_end()) {
+      const auto operation = decoder.next();
+      if (!operation) return damaged_at(frame.offset, operation.error().detail);
+      sink_(
+          std::visit([&](const auto& change) { return fact_of(change, **operation); }, (*operation)->change));
+    }
+    return {};
+  }
+
+  File& file_;
+  std::uint64_t byte_count_;
+  const FactSink& sink_;
+};
+
+}  // namespace
+
+Result<void> inspect_file(Disk& disk, const Path& path, const FactSink& sink) {
+  auto file = disk.open(path);
+  if (!file) return file.error();
+  const auto size = (*file)->size();
+  if (!size) return size.error();
+  auto done = Inspection(**file, *size, sink).run(disk, path);
+  if (done || !is_damage(done.error())) return done;
+  const std::string name = path.string();
+  // Errors of the journal's reader and of SYNCED's reader have the name already.
+  return done.error().detail.starts_with(name) ? done : about(name, done.error());
+}
+
+}  // namespace sepal::storage

@@ -1,0 +1,251 @@
+#include "storage/generation/generation_writer.hpp"
+
+#include <sepal/base/assert.hpp>
+#include <sepal/bloom/filter/image.hpp>
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "storage/format/sealed_writer.hpp"
+#include "storage/generation/manifest_writer.hpp"
+#include "storage/generation/progress_meter.hpp"
+#include "storage/generation/record_writer.hpp"
+
+namespace sepal::storage {
+namespace {
+
+constexpr const char* pack_name = "pack-0";
+
+// Filters lie scattered in memory. Prefetching the next ones hides a part of the wait for them.
+constexpr std::size_t prefetch_distance = 12;
+
+// Where one filter of a snapshot stands in its two lists.
+struct Place {
+  std::size_t entry = 0;
+  std::size_t first_layer = 0;
+};
+
+// One filter of a snapshot.
+class SnapshotFilter {
+ public:
+  SnapshotFilter(const Snapshot& snapshot, const Place& at)
+      : snapshot_(snapshot),
+        entry_(at.entry),
+        layers_(std::span(snapshot.layers).subspan(at.first_layer, snapshot.layer_counts[at.entry])) {
+    SEPAL_ASSERT(entry().filter != nullptr && !layers_.empty(),
+                 "a key of the snapshot names no filter, or one without layers");
+  }
+
+  [[nodiscard]] const keyspace::CutEntry& entry() const { return snapshot_.entries[entry_]; }
+  [[nodiscard]] std::span<const Snapshot::Layer> layers() const { return layers_; }
+
+  [[nodiscard]] Record record() const {
+    return {.database = entry().database,
+            .key = entry().key,
+            .journal_position = snapshot_.journal_positions[entry_],
+            .deadline = entry().deadline,
+            .options = entry().filter->options(),
+            .layers = layers_};
+  }
+  [[nodiscard]] std::uint64_t bitmap_bytes() const { return bitmap_bytes_of(layers_); }
+  [[nodiscard]] std::uint64_t item_count() const {
+    if (entry().filter->is_string()) return 0;
+    std::uint64_t count = 0;
+    for (const Snapshot::Layer& layer : layers_) count += layer.item_count;
+    return count;
+  }
+  [[nodiscard]] FilterState state() const {
+    FilterState state{
+        .database = entry().database, .key = entry().key, .deadline = entry().deadline, .layers = {}};
+    for (const Snapshot::Layer& layer : layers_)
+      state.layers.push_back({.identity = layer.view.identity(), .item_count = layer.item_count});
+    return state;
+  }
+
+ private:
+  const Snapshot& snapshot_;
+  std::size_t entry_;
+  std::span<const Snapshot::Layer> layers_;
+};
+
+// The steps: sort the filters into those with a file of their own and those of the pack; link the files of
+// filters that are unchanged; write the pack, and then the other files; call all_read(); write the MANIFEST.
+// Each file is synced when it ends. So the MANIFEST never lists a file whose bytes may be lost.
+//
+// The names are given by the generation's number and by a count. So a linked file, which keeps its name,
+// never meets a new one: its name has the number of an older generation.
+class GenerationWriter {
+ public:
+  GenerationWriter(Disk& disk, const GenerationPlace& place, const Snapshot& snapshot,
+                   const KnownFiles& known)
+      : disk_(disk),
+        place_(place),
+        snapshot_(snapshot),
+        known_(known),
+        written_{.report = {}, .files = KnownFiles(place.folder)} {}
+
+  Result<WrittenGeneration> run(const DataDirectoryOptions& options, const ProgressSink& progress,
+                                const std::function<Result<void>()>& all_read) {
+    SEPAL_ASSERT(snapshot_.layer_counts.size() == snapshot_.entries.size(), "a snapshot without its layers");
+    SEPAL_ASSERT(snapshot_.journal_positions.size() == snapshot_.entries.size(),
+                 "a filter of the snapshot has no position in the journal");
+    SEPAL_ASSERT(place_.number != 0 && place_.number <= format::generation_number_max,
+                 "a generation has a number that no name can have");
+    sort_into_files(options);
+    // Links come first: the rest is what has to be written. The predicate makes the link, and erase_if()
+    // calls it exactly once for each filter.
+    std::erase_if(own_, [this](const Place& at) { return link(SnapshotFilter(snapshot_, at)); });
+    ProgressMeter meter(progress, bytes_of(packed_) + bytes_of(own_));
+    // Reports the total before the first write: if the disk is full at once, the saver still knows how much
+    // room was missing.
+    Result<void> done = meter.add(0);
+    if (done && !packed_.empty()) done = write_filter_file(pack_name, packed_, meter);
+    for (std::size_t i = 0; i < own_.size() && done; ++i)
+      done =
+          write_own_file("filter-" + std::to_string(place_.number) + "-" + std::to_string(i), own_[i], meter);
+    // All bits are read. The MANIFEST is not there yet, so an error here leaves nothing that a start could
+    // take.
+    if (done && all_read) done = all_read();
+    if (done) done = write_last();
+    if (!done) return done.error();
+    return std::move(written_);
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t bytes_of(std::span<const Place> filters) const {
+    std::uint64_t bytes = 0;
+    for (const Place& at : filters) bytes += SnapshotFilter(snapshot_, at).bitmap_bytes();
+    return bytes;
+  }
+
+  void sort_into_files(const DataDirectoryOptions& options) {
+    Place at;
+    // The layers of all entries stand one behind the other, so the place of an entry's first layer is found
+    // only by going through all entries before it.
+    for (; at.entry < snapshot_.entries.size(); ++at.entry) {
+      const SnapshotFilter filter(snapshot_, at);
+      items_ += filter.item_count();
+      const bool own = filter.bitmap_bytes() >= options.own_file_bytes_min &&
+                       own_.size() + 1 < format::manifest_files_max;  // one is the pack's
+      (own ? own_ : packed_).push_back(at);
+      at.first_layer += filter.layers().size();
+    }
+    SEPAL_ASSERT(at.first_layer == snapshot_.layers.size(), "the snapshot has layers of no filter");
+  }
+
+  // The reason for a refused link does not matter: the file is written instead. For example, the file system
+  // may have no links.
+  //
+  // The record in the linked file holds an older position in the journal, that of its counts. The counts have
+  // not changed since, so the journal has nothing of the filter between there and this snapshot.
+  bool link(const SnapshotFilter& filter) {
+    FilterState state = filter.state();
+    const format::ListedFile* const file = known_.find(state);
+    if (file == nullptr || !disk_.link(known_.folder() / file->name, place_.folder / file->name))
+      return false;
+    SEPAL_ASSERT(file->record_count == 1, "a file that is linked holds one filter");
+    written_.report.linked_bytes += file->byte_count;
+    ++filters_in_files_;
+    files_.push_back(*file);
+    written_.files.add(std::move(state), *file);
+    return true;
+  }
+
+  Result<void> write_own_file(const std::string& name, const Place& at, ProgressMeter& meter) {
+    if (auto done = write_filter_file(name, {&at, 1}, meter); !done) return done;
+    // The state is that of the snapshot, although the bits were read later: an add in between changes the
+    // count, and the next save then writes the file again (known_files.hpp).
+    written_.files.add(SnapshotFilter(snapshot_, at).state(), files_.back());
+    return {};
+  }
+
+  Result<void> write_filter_file(const std::string& name, std::span<const Place> filters,
+                                 ProgressMeter& meter) {
+    SEPAL_ASSERT(!filters.empty(), "a file of no filters is written");
+    auto file = disk_.create(place_.folder / name);
+    if (!file) return file.error();
+    SealedWriter writer(std::move(*file), buffer_);
+    RecordWriter records(writer, meter);
+    Result<void> done = records.write_header(filters.size());
+    for (std::size_t i = 0; i < filters.size() && done; ++i) {
+      if (i + prefetch_distance < filters.size()) prefetch(filters[i + prefetch_distance]);
+      done = records.write_record(SnapshotFilter(snapshot_, filters[i]).record());
+    }
+    if (!done) return done;
+    const auto sealed = writer.finish();
+    if (!sealed) return sealed.error();
+    filters_in_files_ += filters.size();
+    files_.push_back({.name = name,
+                      .byte_count = sealed->byte_count,
+                      .record_count = filters.size(),
+                      .seal = sealed->seal});
+    return {};
+  }
+
+  void prefetch(const Place& at) const {
+    constexpr std::size_t line_bytes = 64;
+    constexpr std::size_t lines = 4;  // a filter of the default size
+    const auto* const filter =
+        static_cast<const std::byte*>(static_cast<const void*>(snapshot_.entries[at.entry].filter.get()));
+    for (std::size_t line = 0; line < lines; ++line) __builtin_prefetch(filter + line * line_bytes);
+  }
+
+  Result<void> write_last() {
+    // A start refuses a MANIFEST whose sums are wrong. The older generation would be gone by then, so this
+    // ends the process instead.
+    SEPAL_ASSERT(filters_in_files_ == snapshot_.entries.size(),
+                 "each filter is in one file of the generation");
+    auto report = write_manifest(disk_, place_,
+                                 {.generation = place_.number,
+                                  .taken_at = manifest_time(snapshot_.taken_at),
+                                  .filter_count = snapshot_.entries.size(),
+                                  .item_count = items_,
+                                  .byte_count = 0,
+                                  .journal_position = snapshot_.journal_position,
+                                  .writer = {},
+                                  .files = std::move(files_),
+                                  .mirrors = snapshot_.mirrors});
+    if (!report) return report.error();
+    report->linked_bytes = written_.report.linked_bytes;
+    written_.report = std::move(*report);
+    return {};
+  }
+
+  Disk& disk_;
+  const GenerationPlace& place_;
+  const Snapshot& snapshot_;
+  const KnownFiles& known_;
+  SaveBuffer buffer_;
+  std::vector<Place> packed_;
+  std::vector<Place> own_;
+  std::vector<format::ListedFile> files_;
+  WrittenGeneration written_;
+  std::uint64_t items_ = 0;
+  std::size_t filters_in_files_ = 0;
+};
+
+}  // namespace
+
+std::uint64_t generation_bytes(const Snapshot& snapshot) {
+  std::uint64_t bytes = 0;
+  Place at;
+  for (; at.entry < snapshot.entries.size(); ++at.entry) {
+    const SnapshotFilter filter(snapshot, at);
+    // Both sums fit: the bits are in memory.
+    bytes += sizeof(format::RecordHead) + filter.entry().key.size() +
+             bloom::image_bytes(filter.layers().size()) + format::checksum_bytes +
+             format::stored_bitmap_bytes(filter.bitmap_bytes()).value_or(0);
+    at.first_layer += filter.layers().size();
+  }
+  return bytes;
+}
+
+Result<WrittenGeneration> write_generation(Disk& disk, const GenerationPlace& place, const Snapshot& snapshot,
+                                           const KnownFiles& known, const DataDirectoryOptions& options,
+                                           const ProgressSink& progress,
+                                           const std::function<Result<void>()>& all_read) {
+  return GenerationWriter(disk, place, snapshot, known).run(options, progress, all_read);
+}
+
+}  // namespace sepal::storage

@@ -1,0 +1,83 @@
+// Reads the records of one filter file, one filter after the other. Errors: those of SealedReader, and those
+// about the limits of a filter. Their sentences lack the file's name.
+#pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/bloom/filter/filter.hpp>
+#include <sepal/bloom/filter/image.hpp>
+#include <sepal/storage/format/snapshot_format.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "storage/format/sealed_reader.hpp"
+#include "storage/generation/progress_meter.hpp"
+
+namespace sepal::storage {
+
+// The limits of callers that only look. A filter can still not be larger than its file, even if the file lies
+// about the size.
+inline constexpr bloom::FilterLimits any_filter{.bytes_max = std::uint64_t{1} << 62,
+                                                .layers_max = std::numeric_limits<std::uint16_t>::max()};
+
+// What happens to the bits of a filter. Checked: they are read and verified, and the filter stays empty. So a
+// large filter takes no memory.
+enum class Bits : std::uint8_t { loaded, checked };
+
+// Confined. Blocks.
+class RecordReader {
+ public:
+  RecordReader(SealedReader& reader, const bloom::FilterLimits& limits, ProgressMeter& meter,
+               Bits bits = Bits::loaded)
+      : reader_(reader), limits_(limits), meter_(meter), bits_(bits) {}
+
+  // The number of records that follow.
+  Result<std::uint64_t> read_header();
+  // Errors name the filter if its head is right.
+  Result<LoadedFilter> read_record();
+  // Whether the reader stands where a head may begin: magic, numbers and lengths are as those of a head.
+  // Takes and hashes nothing. Errors: those of SealedReader.
+  Result<bool> sees_head();
+  // Longer heads count as damaged from now on.
+  void limit_heads(std::uint64_t byte_count) { head_bytes_max_ = byte_count; }
+  // After a failed read_record(): where the record ends, if that is known.
+  [[nodiscard]] std::optional<std::uint64_t> end_of_record() const { return end_of_record_; }
+
+ private:
+  // No head of any version is longer.
+  static constexpr std::uint64_t head_bytes_max =
+      sizeof(format::RecordHead) + keyspace::key_bytes_max +
+      bloom::image_bytes(std::numeric_limits<std::uint16_t>::max()) + format::checksum_bytes;
+
+  struct Head {
+    std::uint32_t database = 0;
+    std::string key;
+    std::uint64_t bitmap_bytes = 0;
+    std::uint64_t journal_position = 0;
+    keyspace::Deadline deadline = keyspace::no_deadline;
+    bloom::ImageHeader image;
+  };
+  Result<Head> read_head();
+  Result<keyspace::FilterPtr> read_filter(std::uint64_t start, const Head& head);
+  Result<format::RecordHead> peek_fixed_head();
+  Result<std::span<const std::byte>> take_head(std::uint64_t count, std::string& long_head);
+  Result<void> check_lengths(std::uint64_t start, const format::RecordHead& head) const;
+  Result<bloom::ImageHeader> decode_image(std::uint64_t start, std::span<const std::byte> bytes) const;
+  Result<keyspace::FilterPtr> make_filter(std::uint64_t start, const Head& head) const;
+  Result<void> read_bits(bloom::Filter& filter, const Head& head);
+  Result<void> read_bits_together(bloom::Filter& filter, const Head& head);
+
+  SealedReader& reader_;
+  const bloom::FilterLimits& limits_;
+  ProgressMeter& meter_;
+  Bits bits_;
+  std::uint32_t version_ = format::version;  // the file's, as its header says
+  std::uint64_t head_bytes_max_ = head_bytes_max;
+  std::optional<std::uint64_t> end_of_record_;
+};
+
+}  // namespace sepal::storage

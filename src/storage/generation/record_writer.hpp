@@ -1,0 +1,54 @@
+// Writes the header and the records of one filter file, one behind the other (snapshot_format.hpp).
+#pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/bloom/filter/filter.hpp>
+#include <sepal/bloom/filter/image.hpp>
+#include <sepal/keyspace/deadline.hpp>
+#include <sepal/storage/generation/snapshot.hpp>
+#include <sepal/storage/generation/streamed_filter.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "storage/format/sealed_writer.hpp"
+#include "storage/generation/progress_meter.hpp"
+
+namespace sepal::storage {
+
+struct Record {
+  std::uint32_t database = 0;
+  std::string_view key;
+  std::uint64_t journal_position = 0;
+  keyspace::Deadline deadline = keyspace::no_deadline;
+  bloom::FilterOptions options;
+  std::span<const Snapshot::Layer> layers;  // oldest first
+};
+
+[[nodiscard]] std::uint64_t bitmap_bytes_of(std::span<const Snapshot::Layer> layers);
+
+// Confined. Blocks. Errors: those of SealedWriter; io if the meter's sink gave up; too_large for a key.
+class RecordWriter {
+ public:
+  RecordWriter(SealedWriter& writer, ProgressMeter& meter) : writer_(writer), meter_(meter) {}
+
+  Result<void> write_header(std::uint64_t record_count);
+  Result<void> write_record(const Record& record);
+  // Errors: those of the filter's bits as well.
+  Result<void> write_streamed(const StreamedFilter& filter);
+
+ private:
+  struct Head;
+  Result<void> write_head(const Head& head);
+  static void fill_head(const Head& head, std::span<std::byte> into);
+  Result<void> write_whole(const Head& head, BitStream& bits);
+  Result<void> write_bits(std::uint64_t bitmap_bytes, BitStream& bits);
+
+  SealedWriter& writer_;
+  ProgressMeter& meter_;
+  bloom::ImageHeader image_;  // the header of the record that is being written
+};
+
+}  // namespace sepal::storage

@@ -1,0 +1,553 @@
+// The journal's thread: everything of the journal that waits for a disk. JournalCore holds the state that it
+// shares with the workers, and says what there is to do. The way of a segment:
+//
+//     make_segment()    a file with all its space, whose name is on disk
+//     add_segment()     the core keeps it ahead, until the active segment has no room for a worker's frame
+//     let_go()          full and synced, or given up by a restart: only the file is left, noted in past_
+//     remove_past()     a generation has all of it: the file is removed
+#include <sepal/base/assert.hpp>
+#include <sepal/base/thread.hpp>
+#include <sepal/log/event.hpp>
+#include <sepal/storage/journal/journal.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <thread>
+#include <utility>
+
+#include "storage/disk/steady_now.hpp"
+#include "storage/journal/journal_core.hpp"
+#include "storage/journal/journal_log.hpp"
+#include "storage/journal/segment_files.hpp"
+
+namespace sepal::storage {
+namespace {
+
+// Pages that a new segment gets at once, so that a rotation finds them ready.
+constexpr std::uint64_t first_pages_bytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t segment_bytes_unit = 4096;
+// A small segment holds at least this many of the longest frames.
+constexpr std::uint64_t frames_in_small_segment = 4;
+// Small segments that may be made beyond the bound of the journal, until a save succeeds.
+constexpr std::size_t freeing_segments_max = 8;
+static_assert(first_pages_bytes <= journal_segment_bytes_min);
+
+}  // namespace
+
+class JournalThread final : public Journal {
+ public:
+  JournalThread(Disk& disk, Path directory, std::uint64_t position, std::size_t worker_count,
+                const JournalOptions& options, Callbacks callbacks, Reserve* reserve)
+      : disk_(disk),
+        directory_(std::move(directory)),
+        options_(options),
+        callbacks_(std::move(callbacks)),
+        reserve_(reserve),
+        core_(options, position),
+        add_counts_(worker_count),
+        synced_file_(disk, directory_),
+        told_durable_(position) {
+    logs_.reserve(worker_count);
+    for (std::size_t worker = 0; worker < worker_count; ++worker)
+      logs_.push_back(
+          std::make_unique<JournalLog>(core_, add_counts_, worker, [this] { return room_max(); }));
+  }
+  ~JournalThread() override { static_cast<void>(stop()); }
+  JournalThread(const JournalThread&) = delete;
+  JournalThread& operator=(const JournalThread&) = delete;
+
+  Result<void> open() {
+    if (auto found = take_over_segments(); !found) return found;
+    core_.reserve_is_whole(reserve_ == nullptr || reserve_->whole());
+    if (options_.policy != JournalPolicy::off) {
+      if (auto begun = begin(); !begun) return begun;
+    }
+    if (options_.threaded) thread_ = std::thread([this] { run(); });
+    return {};
+  }
+
+  [[nodiscard]] keyspace::WorkerLog& log(std::size_t worker) override {
+    SEPAL_ASSERT(worker < logs_.size(), "a worker without a log");
+    return *logs_[worker];
+  }
+  [[nodiscard]] std::uint64_t position() const override { return core_.position(); }
+  [[nodiscard]] std::uint64_t gap() const override { return core_.gap(); }
+  [[nodiscard]] std::uint64_t durable_position() const override { return core_.durable_position(); }
+
+  [[nodiscard]] JournalStatus status() const override {
+    JournalStatus status = core_.status();
+    status.segment_count = segment_count_.load(std::memory_order_relaxed);
+    status.byte_count = byte_count_.load(std::memory_order_relaxed);
+    return status;
+  }
+
+  void set_policy(JournalPolicy policy) override {
+    // The gate is closed, so no worker is in the middle of a record. What the workers keep for later requests
+    // goes back, so that a `resumed` finds room.
+    for (const auto& log : logs_) log->release_reserve();
+    core_.set_policy(policy);
+  }
+
+  void generation_saved(std::uint64_t position) override { core_.generation_saved(position); }
+  void save_failed(const std::string& reason, std::uint64_t lacking_bytes) override {
+    core_.save_failed(reason, lacking_bytes);
+  }
+
+  Result<void> sync_until(std::uint64_t position) override {
+    SEPAL_ASSERT(std::this_thread::get_id() != thread_.get_id(),
+                 "the thread of the journal would wait for itself");
+    core_.ask_sync(position);
+    if (!options_.threaded) work();
+    return core_.await_sync(position);
+  }
+
+  void work() override { do_chores(core_.chores(), SteadyTime::max()); }
+
+  Result<void> stop() override {
+    if (std::exchange(stopped_, true)) return last_sync_;
+    SEPAL_ASSERT(std::this_thread::get_id() != thread_.get_id(),
+                 "the thread of the journal cannot wait for its own end");
+    core_.end();
+    // From then on only the caller uses the members below, and does the rest of the thread's work.
+    if (thread_.joinable()) thread_.join();
+    if (core_.chores().sync) sync();
+    write_mark(SteadyTime::max());
+    // A failed sync does not matter if a generation holds everything that was recorded.
+    if (core_.durable_position() >= core_.position()) last_sync_ = {};
+    remove(core_.take_ahead());
+    remove(std::move(fresh_));
+    return last_sync_;
+  }
+
+ private:
+  // A segment into which nothing is written any more.
+  struct Past {
+    std::uint64_t number = 0;
+    std::uint64_t end_position = 0;
+    std::uint64_t byte_count = 0;  // the length of the file
+  };
+
+  // What the last process wrote may not have reached the disk. From here on it is relied on, so it is synced
+  // first.
+  Result<void> take_over_segments() {
+    const auto segments = list_segments(disk_, directory_);
+    if (!segments) return segments.error();
+    SyncedMark mark;
+    for (const SegmentFile& segment : *segments) {
+      auto file = disk_.open(segment.path);
+      if (!file) return file.error();
+      if (auto synced = (*file)->sync(); !synced) return synced;
+      next_number_ = std::max(next_number_, segment.number + 1);
+      // The true end is at or below this position. So the file stays until the next generation.
+      past_.push_back(
+          {.number = segment.number, .end_position = core_.position(), .byte_count = segment.byte_count});
+      byte_count_.fetch_add(segment.byte_count, std::memory_order_relaxed);
+      // They are sorted by number, so the newest one that has begun is left.
+      if (segment.begins())
+        mark = {.segment_number = segment.number, .first_position = segment.first_position, .position = 0};
+    }
+    segment_count_.store(past_.size(), std::memory_order_relaxed);
+    if (mark.segment_number != 0) core_.took_over(mark);
+    return {};
+  }
+
+  // The most room that one request can get. At its bound the journal has its segments less one, which is in
+  // use, and less the room of another, which holds what the other workers keep.
+  [[nodiscard]] std::uint64_t room_max() const {
+    const std::uint64_t bytes_max = callbacks_.bytes_max ? callbacks_.bytes_max() : 0;
+    if (bytes_max == 0) return std::numeric_limits<std::uint64_t>::max();
+    constexpr std::uint64_t kept_segments = 2;
+    const std::uint64_t segments = std::max(bytes_max / options_.segment_bytes, kept_segments);
+    return (segments - kept_segments) *
+           (JournalSegment::room_of(options_.segment_bytes) - core_.frame_bytes_max());
+  }
+
+  Result<void> begin() {
+    auto first = make_segment(options_.segment_bytes);
+    if (first) {
+      core_.add_segment(std::move(*first));
+      return {};
+    }
+    // A full disk does not keep sepald from starting: it answers look-ups, and takes removals if there is
+    // room for a small segment (decisions/0020).
+    const Error error = first.error();
+    if (error.code != Errc::disk_full) return error;
+    release_tail();
+    auto small = make_freeing_segment();
+    if (small) {
+      core_.add_freeing_segment(std::move(*small));
+    } else {
+      core_.freeing_failed(with_way_out(small.error()));
+    }
+    // Last: it refuses ordinary changes if there is a small segment, and else keeps the refusal of
+    // freeing_failed().
+    core_.preparing_failed(error.detail);
+    return {};
+  }
+
+  // The bytes of the last segment behind the end of the replay mean nothing any more, so their room is free
+  // to take.
+  void release_tail() {
+    const auto segments = list_segments(disk_, directory_);
+    if (!segments || segments->empty() || !segments->back().begins()) return;
+    const SegmentFile& last = segments->back();
+    const std::uint64_t position = core_.position();
+    if (last.first_position > position) return;
+    const std::uint64_t end = sizeof(format::SegmentHeader) + position - last.first_position;
+    if (const auto released = disk_.release(last.path, end); !released)
+      log::warn("journal_room_not_released", "room behind the end of the journal not released",
+                {{"reason", released.error().detail}});
+  }
+
+  void run() {
+    name_this_thread("journal");
+    for (;;) {
+      const JournalCore::Chores chores = core_.wait_for_chores();
+      if (chores.end) return;
+      do_chores(chores, steady_now());
+    }
+  }
+
+  // One round of work. First comes what releases held replies, then what makes room. restart() and let_go()
+  // add to past_, so remove_past() follows them.
+  void do_chores(const JournalCore::Chores& chores, SteadyTime now) {
+    if (chores.sync) sync();
+    tell_durable();
+    if (chores.tell) tell_progress();
+    // After the clients have been told: the mark costs another sync, and no reply waits for it.
+    write_mark(now);
+    if (chores.restart) restart();
+    let_go(core_.take_synced());
+    // Before the segments are prepared, because it makes room for them.
+    remove_past();
+    remove(core_.take_surplus());
+    if (chores.prepare) prepare_segments();
+    if (core_.wants_freeing_segment()) prepare_for_freeing();
+    prepare_pages();
+    tell_waiting();
+    tell_refusal();
+    if (chores.ask_save && callbacks_.on_save_needed) callbacks_.on_save_needed();
+  }
+
+  void sync() {
+    const JournalCore::Sync sync = core_.begin_sync();
+    // Pages are prepared now, because this thread prepares none during the sync.
+    prepare_pages();
+    for (const JournalCore::Sync::Part& part : sync.parts) {
+      // Without the lock: workers go on to append behind the range.
+      last_sync_ = part.range.file->sync(part.range.from, part.range.to - part.range.from);
+      if (last_sync_) continue;
+      // The parts before this one do not count as synced either, because end_sync() is not called.
+      core_.sync_failed(last_sync_.error().detail);
+      return;
+    }
+    core_.end_sync(sync);
+  }
+
+  void prepare_pages() {
+    for (const SegmentRange& pages : core_.next_pages())
+      pages.file->prepare(pages.from, pages.to - pages.from);
+  }
+
+  void prepare_segments() {
+    // Progress is told after failures too: clients that wait for room ask again, and get their refusal.
+    if (!keep_reserve()) return tell_progress();
+    while (core_.wants_segment()) {
+      if (!may_grow()) break;
+      auto segment = make_segment(options_.segment_bytes);
+      if (!segment) {
+        core_.preparing_failed(segment.error().detail);
+        if (segment.error().code == Errc::disk_full) ask_for_room();
+        break;
+      }
+      core_.add_segment(std::move(*segment));
+    }
+    tell_progress();
+  }
+
+  // New room goes to the reserve first, then to the journal (docs/decisions/0020).
+  bool keep_reserve() {
+    if (reserve_ == nullptr) return true;
+    const Result<void> restored = reserve_->restore();
+    core_.reserve_is_whole(restored.ok());
+    if (restored) return true;
+    // The save that borrows it gives it back when it ends. So changes wait instead of being refused.
+    if (reserve_->lent()) {
+      core_.preparing_waits();
+    } else {
+      core_.preparing_failed("no room for the reserve: " + restored.error().detail);
+      ask_for_room();
+    }
+    return false;
+  }
+
+  bool may_grow() {
+    // First the bound of the journal, then the room of a save that did not fit (rules 1 and 3 of
+    // decisions/0020).
+    const JournalCore::FailedSave failed = core_.failed_save();
+    const std::uint64_t bytes_max = callbacks_.bytes_max ? callbacks_.bytes_max() : 0;
+    const std::uint64_t taken = byte_count_.load(std::memory_order_relaxed) + bytes_beside();
+    if (bytes_max != 0 && taken + options_.segment_bytes > bytes_max) {
+      ask_for_room();
+      if (failed.reason.empty()) {
+        core_.preparing_waits();
+      } else {
+        core_.preparing_failed("the journal has reached journal_size_max, and the last save failed: " +
+                               failed.reason);
+      }
+      return false;
+    }
+    if (failed.lacking_bytes == 0) return true;
+    // If the file system does not tell its free space, no room is kept for the save.
+    const auto free = disk_.free_bytes(directory_);
+    if (!free || *free >= failed.lacking_bytes + options_.segment_bytes) return true;
+    if (callbacks_.on_room_needed) callbacks_.on_room_needed();
+    core_.preparing_failed(
+        "the last save did not fit on the disk, and the room that is left is kept for the next: " +
+        failed.reason);
+    return false;
+  }
+
+  [[nodiscard]] std::uint64_t bytes_beside() const {
+    return callbacks_.bytes_beside ? callbacks_.bytes_beside() : 0;
+  }
+
+  // A save helps only if it allows a file to be removed that no save covers yet. Without this test, saves
+  // would follow each other on a disk that another program has filled.
+  void ask_for_room() {
+    const std::uint64_t saved = core_.saved_position();
+    const bool helps = bytes_beside() > 0 || std::ranges::any_of(past_, [&](const Past& past) {
+                         return past.end_position > saved;
+                       });
+    if (helps && callbacks_.on_room_needed) callbacks_.on_room_needed();
+  }
+
+  // With so much room the reserve is whole again, and the journal grows.
+  [[nodiscard]] std::string with_way_out(const Error& error) const {
+    if (error.code != Errc::disk_full) return error.detail;
+    const std::uint64_t missing =
+        reserve_ == nullptr ? 0 : Reserve::piece_count * reserve_->piece_bytes() - reserve_->byte_count();
+    return error.detail + "; free " + std::to_string(missing + options_.segment_bytes) +
+           " bytes on the disk of " + directory_.string();
+  }
+
+  void prepare_for_freeing() {
+    while (core_.wants_freeing_segment()) {
+      if (freeing_segments_ == freeing_segments_max) {
+        core_.freeing_failed("deletions have used the room that is kept for them; a save frees it");
+        break;
+      }
+      auto segment = make_freeing_segment();
+      if (!segment) {
+        core_.freeing_failed(with_way_out(segment.error()));
+        break;
+      }
+      ++freeing_segments_;
+      core_.add_freeing_segment(std::move(*segment));
+    }
+    tell_progress();
+  }
+
+  // Makes a small segment, about as large as one piece of the reserve; the smallest there may be if the
+  // reserve is used up and the disk has no more room than that.
+  Result<std::unique_ptr<JournalSegment>> make_freeing_segment() {
+    // The size is never below what the longest frames need, even if a piece of the reserve is smaller.
+    const std::uint64_t bytes_min =
+        std::min(frames_in_small_segment * core_.frame_bytes_max(), options_.segment_bytes);
+    const std::uint64_t bytes =
+        std::clamp(reserve_ == nullptr ? 0 : reserve_->piece_bytes(), bytes_min, options_.segment_bytes);
+    auto segment = make_segment(bytes);
+    while (!segment && segment.error().code == Errc::disk_full && reserve_ != nullptr &&
+           reserve_->give_to_journal()) {
+      log::warn("reserve_given", "reserve given to the journal", {{"bytes_left", reserve_->byte_count()}});
+      core_.reserve_is_whole(false);
+      segment = make_segment(bytes);
+    }
+    if (!segment && segment.error().code == Errc::disk_full && bytes > bytes_min)
+      segment = make_segment(bytes_min);
+    return segment;
+  }
+
+  // After a failed sync no earlier segment is trusted, and no segment ahead either.
+  void restart() {
+    // If a segment cannot be made, the next try goes on with those that are in fresh_ already.
+    while (fresh_.size() < core_.segments_to_restart()) {
+      auto segment = make_segment(options_.segment_bytes);
+      if (!segment) {
+        core_.preparing_failed(segment.error().detail);
+        return;
+      }
+      fresh_.push_back(std::move(*segment));
+    }
+    SEPAL_ASSERT(std::ranges::all_of(fresh_, [](const auto& segment) { return segment->is_unused(); }),
+                 "the journal begins anew in a segment that was used");
+    JournalSegments old = core_.restart(std::move(fresh_));
+    fresh_.clear();
+    // A generation has all that they hold, so remove_past() removes them in this round.
+    let_go(std::move(old));
+  }
+
+  Result<std::unique_ptr<JournalSegment>> make_segment(std::uint64_t segment_bytes) {
+    SEPAL_ASSERT(segment_bytes > sizeof(format::SegmentHeader), "a segment has no room behind its header");
+    if (next_number_ > format::segment_number_max)
+      return fail(Errc::io, "cannot name a segment after " +
+                                (directory_ / format::segment_name(next_number_ - 1)).string() +
+                                ", which has the highest number there is; move it away");
+    // A number is used once, even if no segment comes of it: the file of a failed try may still be there, and
+    // create_mapped() refuses a name that is taken.
+    const std::uint64_t number = next_number_++;
+    const Path path = directory_ / format::segment_name(number);
+    auto file = disk_.create_mapped(path, segment_bytes);
+    if (!file) return file.error();
+    // The name is on disk before the segment can hold a frame: after a power cut a start finds frames by the
+    // name alone.
+    if (auto synced = disk_.sync_directory(directory_); !synced) {
+      static_cast<void>(disk_.remove(path));
+      return synced.error();
+    }
+    (*file)->prepare(0, std::min(first_pages_bytes, segment_bytes));
+    segment_count_.fetch_add(1, std::memory_order_relaxed);
+    byte_count_.fetch_add(segment_bytes, std::memory_order_relaxed);
+    return std::make_unique<JournalSegment>(std::move(*file), number);
+  }
+
+  // If the write fails, SYNCED says less than it could, but nothing wrong. So the journal goes on.
+  void write_mark(SteadyTime now) {
+    std::optional<SyncedMark> mark = core_.take_mark(now);
+    if (!mark) return;
+    mark->identity = options_.lineage.identity;
+    const auto written = synced_file_.write(*mark);
+    if (written) core_.mark_written(*mark);
+    if (written.ok() == mark_fails_) log_mark(written);
+    mark_fails_ = !written;
+  }
+
+  void log_mark(const Result<void>& written) const {
+    if (written) {
+      log::info("position_noted", "journal position noted again",
+                {{"file", synced_path(directory_).native()}});
+    } else {
+      log::warn("position_not_noted", "journal position not noted",
+                {{"file", synced_path(directory_).native()}, {"reason", written.error().detail}});
+    }
+  }
+
+  // Drops segments from memory. Their files stay until a generation has what they hold.
+  void let_go(JournalSegments segments) {
+    // A save may have covered them before they were synced; then they can be removed at once.
+    more_past_ = more_past_ || !segments.empty();
+    for (const auto& segment : segments)
+      past_.push_back({.number = segment->number(),
+                       .end_position = segment->end_position(),
+                       .byte_count = segment->file().bytes().size()});
+  }
+
+  void remove(JournalSegments segments) {
+    for (const auto& segment : segments)
+      static_cast<void>(remove_file(segment->number(), segment->file().bytes().size()));
+  }
+
+  void remove_past() {
+    const std::uint64_t saved = core_.saved_position();
+    // A file that could not be removed is tried again after the next save.
+    SEPAL_ASSERT(saved >= removed_until_, "a generation is older than the one before it");
+    if (saved == removed_until_ && !more_past_) return;
+    if (saved != removed_until_) freeing_segments_ = 0;
+    removed_until_ = saved;
+    more_past_ = false;
+    // The directory is not synced. A power cut may bring a segment back, but a reader skips what ends at or
+    // below the cut.
+    std::erase_if(past_, [&](const Past& past) {
+      return past.end_position <= saved && remove_file(past.number, past.byte_count);
+    });
+  }
+
+  bool remove_file(std::uint64_t number, std::uint64_t byte_count) {
+    const Path path = directory_ / format::segment_name(number);
+    if (const auto removed = disk_.remove(path); !removed) {
+      log::warn("segment_not_removed", "journal segment not removed", {{"reason", removed.error().detail}});
+      return false;
+    }
+    const std::uint64_t count_before = segment_count_.fetch_sub(1, std::memory_order_relaxed);
+    const std::uint64_t bytes_before = byte_count_.fetch_sub(byte_count, std::memory_order_relaxed);
+    SEPAL_ASSERT(count_before > 0 && bytes_before >= byte_count,
+                 "more of the journal is removed than it has");
+    return true;
+  }
+
+  // Both syncs and generations raise the durable position.
+  void tell_durable() {
+    const std::uint64_t durable = core_.durable_position();
+    if (std::exchange(told_durable_, durable) != durable) tell_progress();
+  }
+
+  void tell_progress() {
+    if (callbacks_.on_progress) callbacks_.on_progress();
+  }
+
+  void tell_waiting() {
+    const bool waiting = core_.status().waits_for_save;
+    if (std::exchange(waiting_, waiting) == waiting) return;
+    if (waiting) {
+      log::warn("journal_waits", "journal waits for a save before it grows", {{"bytes", byte_count_.load()}});
+    } else {
+      log::info("journal_goes_on", "journal waits for a save no more");
+    }
+  }
+
+  void tell_refusal() {
+    const std::optional<std::string> refusal = core_.refusal();
+    if (refusal.has_value() == refusing_) return;
+    refusing_ = refusal.has_value();
+    if (refusing_) {
+      log::error("journal_refuses", "journal refuses changes", {{"reason", *refusal}});
+    } else {
+      log::info("journal_accepts", "journal accepts changes again");
+    }
+    // Clients that wait for room ask again, and are served or refused.
+    tell_progress();
+  }
+
+  Disk& disk_;
+  const Path directory_;
+  const JournalOptions options_;
+  const Callbacks callbacks_;
+  Reserve* const reserve_;  // null: no reserve
+  JournalCore core_;
+  std::vector<AddCount> add_counts_;
+  std::vector<std::unique_ptr<JournalLog>> logs_;
+  // Gauges. Relaxed: nothing is ordered by them.
+  std::atomic<std::uint64_t> segment_count_{0};
+  std::atomic<std::uint64_t> byte_count_{0};  // the sum over the segments' files
+
+  // Used by the thread, and by stop() after the thread has ended.
+  std::uint64_t next_number_ = 1;
+  std::vector<Past> past_;
+  std::uint64_t removed_until_ = 0;
+  bool more_past_ = false;            // past_ has grown since segments were last removed
+  std::size_t freeing_segments_ = 0;  // made since the last save
+  JournalSegments fresh_;             // for a restart
+  SyncedFile synced_file_;
+  bool mark_fails_ = false;
+  Result<void> last_sync_;
+  std::uint64_t told_durable_;
+  bool refusing_ = false;
+  bool waiting_ = false;
+  bool stopped_ = false;
+
+  std::thread thread_;  // Last: it uses all of the above.
+};
+
+Result<std::unique_ptr<Journal>> Journal::open(Disk& disk, Path directory, std::uint64_t position,
+                                               std::size_t worker_count, const JournalOptions& options,
+                                               Callbacks callbacks, Reserve* reserve) {
+  JournalOptions checked = options;
+  checked.segments_ahead = std::max(options.segments_ahead, 1U);
+  checked.segment_bytes += (0 - checked.segment_bytes) % segment_bytes_unit;
+  auto journal = std::make_unique<JournalThread>(disk, std::move(directory), position, worker_count, checked,
+                                                 std::move(callbacks), reserve);
+  if (auto opened = journal->open(); !opened) return opened.error();
+  return std::unique_ptr<Journal>(std::move(journal));
+}
+
+}  // namespace sepal::storage

@@ -1,0 +1,351 @@
+#include "storage/journal/journal_applier.hpp"
+
+#include <sepal/base/assert.hpp>
+#include <sepal/bloom/filter/image.hpp>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "storage/disk/damage.hpp"
+
+namespace sepal::storage {
+namespace {
+
+using format::Operation;
+using keyspace::DatabaseKey;
+
+// Enough that the memory of the first add has arrived when it is used.
+constexpr std::size_t prefetched_adds = 64;
+
+std::size_t fingerprint_count(std::span<const std::byte> fingerprints) {
+  return fingerprints.size() / sizeof(Fingerprint);
+}
+
+// Compares keys. Operations of one frame often share the bytes of the key.
+bool same_key(const DatabaseKey& a, const DatabaseKey& b) {
+  return a.database == b.database && a.key == b.key;
+}
+
+// Turns the keyspace's refusal of a recorded filter into an error of the journal.
+Error refused(const Error& error) {
+  switch (error.code) {
+    case Errc::key_exists:
+      return damaged("a key is created that is there already");
+    case Errc::out_of_range:
+      return damaged("a filter or a layer is created that there cannot be");
+    default:
+      return error;
+  }
+}
+
+// Adds the offset. The sentence lacks the file's name, which the caller puts in front.
+Error at_offset(std::uint64_t offset, const Error& error) {
+  if (error.code == Errc::damaged) return damaged_at(offset, error.detail);
+  const std::string place = "has a change at offset " + std::to_string(offset);
+  if (error.code == Errc::unsupported_version) return fail(error.code, place + ": " + error.detail);
+  return fail(error.code, place + " that this machine's memory is too small for: " + error.detail);
+}
+
+}  // namespace
+
+// A file that a save has linked may have a position before the cut. From there to the cut the journal has
+// nothing of its filter (docs/formats.md), so there is nothing to leave out.
+void HighestPositions::note(const LoadedFilter& loaded, const bloom::Filter& filter) {
+  if (loaded.journal_position <= loaded.cut_position) return;
+  std::uint64_t& highest = filter.is_string() ? strings : filters;
+  highest = std::max(highest, loaded.journal_position);
+}
+
+void FilterPositions::note(const LoadedFilter& loaded, const bloom::Filter& filter) {
+  highest_.note(loaded, filter);
+  // Nothing is left out for a string. Its bytes were read later than its position, so they may have a change
+  // and lack an earlier one. All changes from the cut on are written again in order, which does no harm
+  // (decisions/0027).
+  if (filter.is_string() || loaded.journal_position <= loaded.cut_position) return;
+  positions_[&filter] = {.position = loaded.journal_position, .database = loaded.database};
+}
+
+bool FilterPositions::has(const bloom::Filter& filter, std::uint64_t position) const {
+  // For most frames this spares the look-up: behind this position no filter has anything.
+  if (position >= highest_.filters) return false;
+  const auto noted = positions_.find(&filter);
+  return noted != positions_.end() && position < noted->second.position;
+}
+
+void FilterPositions::forget(const bloom::Filter* filter) {
+  if (!positions_.empty()) positions_.erase(filter);
+}
+
+// The databases of the filters are kept for forget_database(): a flush frees many filters and names none.
+void FilterPositions::move(const bloom::Filter& filter, std::uint32_t to_database) {
+  if (const auto noted = positions_.find(&filter); noted != positions_.end())
+    noted->second.database = to_database;
+}
+
+void FilterPositions::swap_databases(std::uint32_t database, std::uint32_t other) {
+  for (auto& [filter, noted] : positions_) {
+    if (noted.database == database) {
+      noted.database = other;
+    } else if (noted.database == other) {
+      noted.database = database;
+    }
+  }
+}
+
+void FilterPositions::forget_database(std::uint32_t database) {
+  std::erase_if(positions_, [&](const auto& noted) { return noted.second.database == database; });
+}
+
+std::optional<keyspace::Adopted> adopted_file(const JournalFrame& frame) {
+  SEPAL_ASSERT(!frame.body.empty(), "a frame without operations brings a filter");
+  const auto first = std::to_integer<std::uint8_t>(frame.body.front());
+  if (first != static_cast<std::uint8_t>(Operation::adopted)) return std::nullopt;
+  OperationDecoder decoder(frame.body);
+  const auto operation = decoder.next();
+  const auto* const adopted = operation ? std::get_if<keyspace::Adopted>(&(*operation)->change) : nullptr;
+  if (adopted == nullptr || adopted->filter.file.number == 0) return std::nullopt;
+  return *adopted;
+}
+
+Result<void> JournalApplier::missing(const char* what) const {
+  return missing_keys_ == MissingKeys::lost ? Result<void>() : damaged(what);
+}
+
+// An operation that makes a filter go first forgets the filter's position: a new filter may get its address,
+// and would then lack what was recorded before that position.
+class JournalApplier::Applied {
+ public:
+  // `position` is the position of the operation's frame.
+  Applied(JournalApplier& applier, std::uint64_t position)
+      : applier_(applier),
+        keyspace_(applier.keyspace_),
+        positions_(applier.positions_),
+        position_(position) {}
+
+  // Adds wait in adds_.
+  Result<void> operator()(const format::Added& /*added*/) const { return {}; }
+
+  Result<void> operator()(const keyspace::Created& created) const {
+    const auto done = keyspace_.recreate(created.key, created.options, created.first_layer);
+    return done ? done : refused(done.error());
+  }
+
+  Result<void> operator()(const keyspace::Grown& grown) const {
+    bloom::Filter* const filter = keyspace_.find(grown.key);
+    if (filter == nullptr) return missing("a filter grows that is not there");
+    // The generation took the filter behind this frame, so the filter has this layer.
+    if (positions_.has(*filter, position_)) return {};
+    const auto appended = keyspace_.append_layer(grown.key.database, *filter, grown.layer);
+    return appended ? appended : refused(appended.error());
+  }
+
+  Result<void> operator()(const keyspace::Removed& removed) const {
+    return remove(removed.key) ? Result<void>() : missing("a key is removed that is not there");
+  }
+
+  Result<void> operator()(const keyspace::Expires& expires) const {
+    if (keyspace_.find(expires.key) == nullptr)
+      return missing("a deadline is set for a key that is not there");
+    // A deadline that has passed is set as well. The key expires after the load, because later frames may
+    // change it.
+    static_cast<void>(keyspace_.set_deadline(expires.key, expires.deadline));
+    return {};
+  }
+
+  Result<void> operator()(const keyspace::Renamed& renamed) const {
+    const DatabaseKey target{.database = renamed.key.database, .key = renamed.target};
+    if (renamed.key.key != renamed.target) positions_.forget(keyspace_.find(target));
+    if (keyspace_.rename(target.database, renamed.key.key, renamed.target)) return {};
+    if (auto lost = missing("a key is renamed that is not there"); !lost) return lost;
+    // The lost filter has taken the place of the target, so the target is gone.
+    static_cast<void>(keyspace_.remove(target));
+    return {};
+  }
+
+  Result<void> operator()(const keyspace::Adopted& adopted) const {
+    // Taken in any case, so that no filter is left over for a later operation.
+    keyspace::FilterPtr filter = std::exchange(applier_.brought_, nullptr);
+    if (adopted.filter.file.number == 0) {
+      auto decoded = bloom::filter_of(adopted.filter.image, keyspace_.machine_limits());
+      if (!decoded && decoded.error().code == Errc::unsupported_version)
+        return fail(Errc::unsupported_version, "a newer version of Sepal wrote the filter");
+      if (!decoded) return decoded.error();
+      filter = std::move(*decoded);
+    }
+    positions_.forget(keyspace_.find(adopted.key));
+    if (filter != nullptr) return keyspace_.readopt(adopted.key, std::move(filter), adopted.filter.deadline);
+    if (auto lost = missing("a filter that is in a file does not begin a frame"); !lost) return lost;
+    // What was under the key is gone even if the filter that replaced it is lost.
+    static_cast<void>(keyspace_.remove(adopted.key));
+    return {};
+  }
+
+  Result<void> operator()(const keyspace::Moved& moved) const {
+    const DatabaseKey target{.database = moved.to_database, .key = moved.key.key};
+    if (keyspace_.find(target) != nullptr) {
+      // A change that involved a lost filter may have freed the target.
+      if (auto lost = missing("a key is moved to where one is already"); !lost) return lost;
+      static_cast<void>(remove(target));
+    }
+    if (const bloom::Filter* const filter = keyspace_.find(moved.key))
+      positions_.move(*filter, moved.to_database);
+    return keyspace_.move(moved.key, moved.to_database) ? Result<void>()
+                                                        : missing("a key is moved that is not there");
+  }
+
+  Result<void> operator()(const keyspace::Swapped& swapped) const {
+    positions_.swap_databases(swapped.database, swapped.other);
+    keyspace_.swap(swapped.database, swapped.other);
+    return {};
+  }
+
+  Result<void> operator()(const keyspace::Mirrored& mirrored) const {
+    return mirror(mirrored) ? Result<void>() : missing("a mirror changes that there cannot be");
+  }
+
+  Result<void> operator()(const keyspace::Written& written) const {
+    const bloom::Filter* const filter = keyspace_.find(written.key);
+    // Checked here, because Keyspace::write() asserts it, and bytes from a disk must not end the process.
+    if (filter != nullptr && !filter->is_string()) return damaged("bytes are written into a filter");
+    const auto done =
+        keyspace_.write(written.key, written.offset, written.bytes, keyspace_.machine_limits().bytes_max);
+    return done ? done : refused(done.error());
+  }
+
+  Result<void> operator()(const keyspace::Flushed& flushed) const {
+    positions_.forget_database(flushed.database);
+    keyspace_.flush(flushed.database);
+    return {};
+  }
+
+  Result<void> operator()(const keyspace::FlushedAll& /*flushed*/) const {
+    positions_.clear();
+    keyspace_.flush_all();
+    return {};
+  }
+
+  Result<void> operator()(const format::Resumed& /*resumed*/) const {
+    // One that begins a frame does not come here: the replay ends before it (resumes()).
+    return damaged("the journal was off before this, and it does not begin a frame");
+  }
+
+ private:
+  [[nodiscard]] Result<void> missing(const char* what) const { return applier_.missing(what); }
+
+  // False when the key names nothing.
+  [[nodiscard]] bool remove(DatabaseKey key) const {
+    positions_.forget(keyspace_.find(key));
+    return keyspace_.remove(key);
+  }
+
+  [[nodiscard]] bool mirror(const keyspace::Mirrored& mirrored) const {
+    using keyspace::MirrorState;
+    if (mirrored.state == MirrorState::off) return keyspace_.end_mirror(mirrored.key);
+    if (mirrored.state != MirrorState::whole) return keyspace_.set_mirror_state(mirrored.key, mirrored.state);
+    return keyspace_
+        .begin_mirror({.database = mirrored.key.database,
+                       .source = std::string(mirrored.key.key),
+                       .target = std::string(mirrored.target),
+                       .state = MirrorState::whole,
+                       .items_before = mirrored.items_before})
+        .ok();
+  }
+
+  JournalApplier& applier_;
+  keyspace::Keyspace& keyspace_;
+  FilterPositions& positions_;
+  std::uint64_t position_;
+};
+
+Result<void> JournalApplier::apply(const JournalFrame& frame) {
+  OperationDecoder decoder(frame.body);
+  while (!decoder.at_end()) {
+    const auto operation = decoder.next();
+    if (!operation) {
+      // The operations before the wrong one are whole, and salvage keeps them.
+      auto settled = settle();
+      return settled ? at_offset(frame.offset, operation.error()) : settled;
+    }
+    const bool changes_key = !std::holds_alternative<format::Added>((*operation)->change);
+    if (changes_key) {
+      // Adds do not commute with other operations: this one may be the creation, the growth or the end of
+      // their filter.
+      if (auto settled = settle(); !settled) return settled;
+      const Applied applied(*this, frame.position);
+      if (auto done = std::visit(applied, (*operation)->change); !done)
+        return at_offset(frame.offset, done.error());
+    }
+    // A `created` may bring the first items of its filter. They wait like adds, behind the creation.
+    if (!changes_key || (*operation)->count != 0) {
+      adds_.push_back({.key = (*operation)->key,
+                       .fingerprints = (*operation)->fingerprints,
+                       .position = frame.position,
+                       .offset = frame.offset});
+    }
+    ++counts_.operations;
+  }
+  return {};
+}
+
+Result<void> JournalApplier::settle() {
+  Result<void> done;
+  for (std::span<const Add> adds = adds_; done && !adds.empty();) {
+    const auto few = adds.first(std::min(adds.size(), prefetched_adds));
+    prefetch(few);
+    done = add(few);
+    adds = adds.subspan(few.size());
+  }
+  adds_.clear();
+  return done;
+}
+
+// Prefetches the keys of the first database only; a second one is rare.
+void JournalApplier::prefetch(std::span<const Add> adds) {
+  keys_.clear();
+  for (std::size_t i = 0; i < adds.size(); ++i) {
+    if (i > 0 && same_key(adds[i].key, adds[i - 1].key)) continue;
+    if (adds[i].key.database == adds[0].key.database) keys_.push_back(adds[i].key.key);
+  }
+  if (keys_.size() > 1) keyspace_.prefetch(adds[0].key.database, keys_);
+}
+
+Result<void> JournalApplier::add(std::span<const Add> adds) {
+  while (!adds.empty()) {
+    std::size_t count = 1;
+    while (count < adds.size() && same_key(adds[count].key, adds[0].key)) ++count;
+    if (auto added = add_to_one(adds.first(count)); !added) return added;
+    adds = adds.subspan(count);
+  }
+  return {};
+}
+
+Result<void> JournalApplier::add_to_one(std::span<const Add> adds) {
+  bloom::Filter* const filter = keyspace_.find(adds[0].key);
+  if (filter == nullptr) {
+    // Salvage counts what it loses for each key.
+    const auto lost = missing("an item is added to a key that is not there");
+    if (!lost) return at_offset(adds[0].offset, lost.error());
+    std::uint64_t& items =
+        counts_.items_lost[{.database = adds[0].key.database, .key = std::string(adds[0].key.key)}];
+    for (const Add& add : adds) items += fingerprint_count(add.fingerprints);
+    return {};
+  }
+  collected_.clear();
+  for (const Add& add : adds) {
+    if (positions_.has(*filter, add.position)) {
+      counts_.items_left_out += fingerprint_count(add.fingerprints);
+    } else {
+      append_fingerprints(add.fingerprints, collected_);
+    }
+  }
+  if (!collected_.empty() && !keyspace_.add_recorded(adds[0].key.database, *filter, collected_))
+    return damaged_at(adds[0].offset,
+                      filter->is_string()
+                          ? "from here on a bit is set behind the end of a string"
+                          : "from here on a filter gets more items than its newest layer has room for");
+  counts_.items += collected_.size();
+  return {};
+}
+
+}  // namespace sepal::storage

@@ -1,0 +1,207 @@
+#include "tools/build/merge.hpp"
+
+#include <sepal/base/assert.hpp>
+#include <sepal/base/checked.hpp>
+#include <sepal/bloom/filter/filter.hpp>
+#include <sepal/storage/generation/filter_file.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "tools/build/filter_output.hpp"
+#include "tools/build/plan.hpp"
+#include "tools/shell/text.hpp"
+
+namespace sepal::tools {
+namespace {
+
+using bloom::ImageHeader;
+using bloom::LayerPlan;
+using storage::FilterFile;
+
+constexpr std::size_t piece_bytes = 1 << 20;
+// An estimate from the set bits is nearly always within this many square roots of the count.
+constexpr double estimate_tolerance = 4;
+
+// In what two filters differ that cannot be merged; empty if they can be merged.
+std::string difference(const ImageHeader& a, const ImageHeader& b) {
+  const auto text = [](const char* what, std::uint64_t one, std::uint64_t other) {
+    return format("%s (%llu and %llu)", what, wide(one), wide(other));
+  };
+  if (a.options.hash != b.options.hash) return "hash";
+  if (a.options.seed != b.options.seed) return text("seed", a.options.seed, b.options.seed);
+  if (a.options.error_rate != b.options.error_rate)
+    return format("error rate (%g and %g)", a.options.error_rate, b.options.error_rate);
+  if (a.options.capacity != b.options.capacity)
+    return text("capacity", a.options.capacity, b.options.capacity);
+  if (a.options.expansion != b.options.expansion)
+    return text("expansion", a.options.expansion, b.options.expansion);
+  if (a.layers.size() != b.layers.size()) return text("number of layers", a.layers.size(), b.layers.size());
+  const bool same = std::ranges::equal(a.layers, b.layers, {}, &bloom::Filter::LayerState::plan,
+                                       &bloom::Filter::LayerState::plan);
+  return same ? "" : "shape";
+}
+
+// Sets the bits of `from` in `into` as well.
+void unite(bloom::Filter& into, const bloom::Filter& from) {
+  // Both filters have the same layers of the same size, as difference() has found. copy_bits() and
+  // fill_bits() take pieces, so no third bitmap is in memory.
+  const auto layers_into = into.layers();
+  const auto layers_from = from.layers();
+  SEPAL_ASSERT(layers_into.size() == layers_from.size(), "filters of different layers are merged");
+  std::vector<std::byte> united(piece_bytes);
+  std::vector<std::byte> other(piece_bytes);
+  for (std::uint32_t layer = 0; layer < layers_into.size(); ++layer) {
+    const std::uint64_t byte_count = layers_into[layer].plan().byte_count();
+    for (std::uint64_t at = 0; at < byte_count; at += piece_bytes) {
+      const std::size_t count = std::min<std::uint64_t>(piece_bytes, byte_count - at);
+      layers_into[layer].copy_bits(at, std::span(united).first(count));
+      layers_from[layer].copy_bits(at, std::span(other).first(count));
+      std::ranges::transform(united, other, united.begin(), std::bit_or<>());
+      into.fill_bits(layer, at, std::span(united).first(count));
+    }
+  }
+}
+
+// How many different items set this share of a layer's bits, on average. Each item sets a given bit with the
+// same probability: it has to pick the block of the bit, and then one of its probes has to hit the bit.
+double items_of_fill(const LayerPlan& plan, double fill) {
+  if (fill >= 1) return std::numeric_limits<double>::infinity();
+  const bool blocked = plan.layout == bloom::Layout::blocked;
+  const double blocks = blocked ? static_cast<double>(plan.block_count) : 1;
+  const double in_block =
+      -std::expm1(plan.probe_count * std::log1p(-blocks / static_cast<double>(plan.bit_count())));
+  return std::log1p(-fill) / std::log1p(-in_block / blocks);
+}
+
+// The item counts of one layer over all inputs.
+struct Counts {
+  std::uint64_t largest = 0;
+  std::uint64_t sum = 0;
+};
+
+constexpr std::uint64_t count_max = std::numeric_limits<std::uint64_t>::max();
+
+// A client may have given any number of items for its bitmap, so a sum of counts need not fit. Released
+// versions have written such files, so reading does not refuse them.
+std::uint64_t saturating_sum(std::uint64_t a, std::uint64_t b) {
+  return checked_add(a, b).value_or(count_max);
+}
+
+// `estimate` may be infinite; it is not negative.
+std::uint64_t whole_number(double estimate) {
+  constexpr double rounded_max = 0x1p63;  // std::llround() takes less than that
+  return estimate < rounded_max ? static_cast<std::uint64_t>(std::llround(estimate)) : count_max;
+}
+
+class Merger {
+ public:
+  Merger(storage::Disk& disk, const MergeRequest& request, Progress& progress)
+      : disk_(disk), request_(request), progress_(progress) {
+    SEPAL_ASSERT(!request.inputs.empty(), "there are no filters to merge");
+  }
+
+  Result<MergeReport> run() {
+    for (const storage::Path& path : request_.inputs) {
+      if (auto done = take(path); !done) return done.error();
+    }
+    if (auto done = count_items(); !done) return done.error();
+    if (request_.key) merged_.key = *request_.key;
+    const auto bytes = write_output(disk_, request_.output, merged_, progress_);
+    if (!bytes) return bytes.error();
+    report_.file_bytes = *bytes;
+    report_.capacity = merged_.filter->capacity();
+    return report_;
+  }
+
+ private:
+  Result<void> take(const storage::Path& path) {
+    std::error_code unknown;
+    const auto byte_count = std::filesystem::file_size(path, unknown);
+    progress_.begin("reading", unknown ? 0 : byte_count);
+    auto file = storage::read_filter_file(disk_, path, moved_limits, [this](const storage::Progress& state) {
+      progress_.update(state.bytes_done, 0);
+      return true;
+    });
+    progress_.end();
+    if (!file) return file.error();
+    if (file->filter->is_string())
+      return fail(Errc::out_of_range, path.string() + " holds a string; only filters can be merged");
+    if (merged_.filter == nullptr) {
+      merged_ = std::move(*file);
+      // The first filter takes in the bits of all further ones. Each of those is freed when its bits are
+      // taken, so two filters are in memory at most.
+      counts_.resize(merged_.header.layers.size());
+      note_counts(merged_.header);
+      return {};
+    }
+    const std::string differing = difference(merged_.header, file->header);
+    if (!differing.empty())
+      return fail(Errc::out_of_range,
+                  path.string() + " differs from " + request_.inputs[0].string() + " in its " + differing +
+                      "; only filters of the same seed, error rate, capacity and expansion can be "
+                      "merged");
+    unite(*merged_.filter, *file->filter);
+    note_counts(file->header);
+    return {};
+  }
+
+  void note_counts(const ImageHeader& header) {
+    SEPAL_ASSERT(counts_.size() == header.layers.size(), "filters of different layers are counted");
+    for (std::size_t i = 0; i < counts_.size(); ++i) {
+      counts_[i].largest = std::max(counts_[i].largest, header.layers[i].item_count);
+      counts_[i].sum = saturating_sum(counts_[i].sum, header.layers[i].item_count);
+    }
+  }
+
+  // The number of different items cannot be known, because nothing tells which items the inputs share
+  // (decisions/0012). The share of set bits gives an estimate. It is held between the largest count and the
+  // sum, and within the layer's capacity. If the sum exceeds the capacity, and the estimate too by more than
+  // chance explains, the merge is refused.
+  Result<void> count_items() {
+    const auto layers = merged_.filter->layers();
+    SEPAL_ASSERT(layers.size() == counts_.size(), "a layer has no count of its items");
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const LayerPlan& plan = merged_.header.layers[i].plan;
+      const double estimate = items_of_fill(plan, layers[i].fill(plan.byte_count()));
+      const auto capacity = static_cast<double>(plan.capacity);
+      if (counts_[i].sum > plan.capacity && estimate > capacity + estimate_tolerance * std::sqrt(capacity))
+        return overfull(estimate, plan.capacity);
+      const std::uint64_t most = std::min(counts_[i].sum, plan.capacity);
+      SEPAL_ASSERT(counts_[i].largest <= most,
+                   "one filter has more items than all of them, or than its room");
+      const std::uint64_t items = std::clamp(whole_number(estimate), counts_[i].largest, most);
+      merged_.header.layers[i].item_count = items;
+      report_.item_estimate = saturating_sum(report_.item_estimate, items);
+      report_.item_sum = saturating_sum(report_.item_sum, counts_[i].sum);
+    }
+    return {};
+  }
+
+  static Error overfull(double estimate, std::uint64_t capacity) {
+    return fail(Errc::out_of_range,
+                "together the filters hold about " + amount_text(estimate) +
+                    " different items in a layer for " + std::to_string(capacity) +
+                    ", and would not keep their error rate; build each with the capacity of all");
+  }
+
+  storage::Disk& disk_;
+  const MergeRequest& request_;
+  Progress& progress_;
+  FilterFile merged_;
+  std::vector<Counts> counts_;  // one for each layer
+  MergeReport report_;
+};
+
+}  // namespace
+
+Result<MergeReport> merge(storage::Disk& disk, const MergeRequest& request, Progress& progress) {
+  return Merger(disk, request, progress).run();
+}
+
+}  // namespace sepal::tools

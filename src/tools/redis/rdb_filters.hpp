@@ -1,0 +1,78 @@
+// The filters and strings of an RDB file, one after the other, their bits read from the file when they are
+// written.
+#pragma once
+
+#include <sepal/base/clock.hpp>
+#include <sepal/base/result.hpp>
+#include <sepal/storage/generation/streamed_filter.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tools/redis/moved_keys.hpp"
+#include "tools/redis/rdb_file.hpp"
+#include "tools/shell/progress.hpp"
+
+namespace sepal::tools {
+
+// Confined. Blocks. Memory: fixed buffers and one key. Errors: those of RdbFile.
+class RdbFilters final : public storage::FilterStream {
+ public:
+  enum class Strings : std::uint8_t { taken, left_out };
+
+  // All outlive this object. Keys past their deadline at `now` are left out, as Redis leaves them out.
+  RdbFilters(storage::File& file, std::uint64_t file_bytes, std::string name, WallTime now, Strings strings,
+             Progress& progress);
+
+  // The first time through the file checks its checksum, the others do not.
+  Result<void> rewind() override;
+  Result<const storage::StreamedFilter*> next() override;
+
+  // Whether Redis wrote the file as the base of an append-only file. Known once next() has told the end.
+  [[nodiscard]] bool is_append_only_base() const { return rdb_ && rdb_->beside().is_append_only_base; }
+  // Since the last rewind().
+  [[nodiscard]] const MovedKeys& keys() const { return keys_; }
+
+ private:
+  // Reads the bits of the key at hand. Behind the last string come zeros, up to a whole word.
+  class Bits final : public storage::BitStream {
+   public:
+    void begin(const bloom::RdbFilter& filter, bloom::RdbBytes& bytes);
+    Result<void> read(std::span<std::byte> into) override;
+
+   private:
+    void open_string();
+
+    const bloom::RdbFilter* filter_ = nullptr;
+    bloom::RdbBytes* bytes_ = nullptr;
+    std::size_t string_ = 0;  // the next one
+    std::uint64_t left_ = 0;  // of the bits of the string at hand
+    bool zeros_ = false;      // these bits are zeros
+    std::optional<bloom::RdbStringReader> reader_;
+  };
+
+  Result<bool> take(RdbKey& key);
+  void note_filter(const RdbKey& key);
+  void note_end();
+  Result<void> take_string(RdbKey& key);
+  [[nodiscard]] static std::string reason_against(const RdbKey& key);
+
+  storage::File& file_;
+  std::uint64_t file_bytes_;
+  std::string name_;
+  WallTime now_;
+  Strings strings_;
+  Progress& progress_;
+  bool checked_ = false;
+  std::optional<RdbFile> rdb_;
+  std::optional<RdbKey> key_;
+  // The digits of a string that is a number.
+  std::string digits_;
+  std::optional<bloom::BytesInMemory> digit_bytes_;
+  Bits bits_;
+  storage::StreamedFilter filter_;
+  MovedKeys keys_;
+};
+
+}  // namespace sepal::tools

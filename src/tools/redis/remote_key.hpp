@@ -1,0 +1,78 @@
+// A key on a server, as `sepal migrate` sees it: a filter or a string.
+#pragma once
+
+#include <sepal/keyspace/deadline.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/redis/redis_connection.hpp"
+
+namespace sepal::tools {
+
+// The type of a filter's key, of RedisBloom and of sepald; and that of a string.
+inline constexpr const char* filter_type = "MBbloom--";
+inline constexpr const char* string_type = "string";
+
+// What BF.INFO tells that both servers tell alike, and the size.
+struct FilterFigures {
+  std::int64_t capacity = 0;
+  std::int64_t layers = 0;
+  std::int64_t items = 0;
+  std::int64_t expansion = 0;  // 0: does not scale
+  std::int64_t bytes = 0;      // each server counts them in its own way
+
+  [[nodiscard]] bool alike(const FilterFigures& other) const {
+    return capacity == other.capacity && layers == other.layers && items == other.items &&
+           expansion == other.expansion;
+  }
+};
+[[nodiscard]] FilterFigures figures_of(ReplyView info);
+
+// The value in a line "name:value" of INFO; empty: there is none.
+[[nodiscard]] std::string field_of(std::string_view info, const std::string& name);
+
+// Which databases have keys, and how many: from the lines "db0:keys=5,..." of INFO.
+struct DatabaseSize {
+  std::uint32_t database = 0;
+  std::uint64_t key_count = 0;
+};
+[[nodiscard]] std::vector<DatabaseSize> databases_in(std::string_view info);
+
+struct RemoteKey {
+  std::string key;
+  std::string type;                // "none" where there is no key
+  bool is_filter = false;          // and was there for all questions
+  bool is_string = false;          // likewise
+  std::string refusal;             // the server's words where it does not tell what the key has
+  FilterFigures figures;           // of a filter
+  std::uint64_t string_bytes = 0;  // of a string
+  keyspace::Deadline deadline = keyspace::no_deadline;
+};
+
+// Why a key of the target is not replaced that has neither nothing nor what is to be copied.
+[[nodiscard]] std::string value_in_the_way(const RemoteKey& target);
+
+// How a server tells deadlines.
+enum class DeadlineQuestion : std::uint8_t {
+  absolute,  // PEXPIRETIME
+  relative,  // PTTL: Redis before version 7
+};
+// Asks which one the server knows. Errors: io.
+Result<DeadlineQuestion> deadline_question_of(RedisConnection& server);
+
+// Asks about keys of the selected database, all in one go. In the order of `keys`. Errors: io.
+Result<std::vector<RemoteKey>> examine(RedisConnection& server, std::span<const std::string> keys,
+                                       DeadlineQuestion how);
+
+// `how` is relative where one of the servers tells the deadline so. Then the way of the replies may differ.
+[[nodiscard]] bool same_deadline(const RemoteKey& one, const RemoteKey& other, DeadlineQuestion how);
+// Gives a key of the server this deadline, or none. add_deadline() leaves the reply to the caller. Errors:
+// io.
+void add_deadline(RedisConnection& server, std::string_view key, keyspace::Deadline deadline);
+Result<void> set_deadline(RedisConnection& server, std::string_view key, keyspace::Deadline deadline);
+
+}  // namespace sepal::tools

@@ -1,0 +1,109 @@
+// Numbers are read without floating point, so that they are exact: the digits are one whole number, and the
+// point, the exponent and the unit are one power of ten. "1.5k" is 15 and a power of 2.
+#include "tools/shell/number.hpp"
+
+#include <sepal/base/checked.hpp>
+
+#include <charconv>
+#include <string>
+
+namespace sepal::tools {
+namespace {
+
+constexpr std::string_view decimal_digits = "0123456789";
+
+// No number that fits has more digits, apart from leading zeros. This also limits the exponents.
+constexpr std::size_t digits_max = 40;
+
+template <class Number>
+std::optional<Number> parse_whole(std::string_view text, int base = 10) {
+  Number number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// Removes a unit from the end of the text. Returns its power of ten.
+int take_unit(std::string_view& text) {
+  if (text.empty()) return 0;
+  int power = 0;
+  switch (text.back()) {
+    case 'k':
+    case 'K':
+      power = 3;
+      break;
+    case 'm':
+    case 'M':
+      power = 6;
+      break;
+    case 'g':
+    case 'G':
+      power = 9;
+      break;
+    default:
+      return 0;
+  }
+  text.remove_suffix(1);
+  return power;
+}
+
+// Removes an exponent from the end of the text. Returns it; 0 if there is none, empty if it is not a number.
+std::optional<int> take_exponent(std::string_view& text) {
+  const std::size_t at = text.find_first_of("eE");
+  if (at == std::string_view::npos) return 0;
+  std::string_view digits = text.substr(at + 1);
+  text = text.substr(0, at);
+  if (digits.starts_with('+')) digits.remove_prefix(1);
+  if (digits.empty() ||
+      digits.find_first_not_of(decimal_digits, digits.front() == '-' ? 1 : 0) != std::string_view::npos)
+    return std::nullopt;
+  const auto exponent = parse_whole<int>(digits);
+  if (!exponent || *exponent > static_cast<int>(digits_max) || *exponent < -static_cast<int>(digits_max))
+    return std::nullopt;
+  return exponent;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> parse_count(std::string_view text) {
+  int power = take_unit(text);
+  const auto exponent = take_exponent(text);
+  if (!exponent) return std::nullopt;
+  power += *exponent;
+
+  const std::size_t point = text.find('.');
+  std::string digits(text.substr(0, point));
+  if (point != std::string_view::npos) {
+    const std::string_view fraction = text.substr(point + 1);
+    if (fraction.size() > digits_max) return std::nullopt;
+    digits += fraction;
+    power -= static_cast<int>(fraction.size());
+  }
+  if (digits.empty() || digits.find_first_not_of(decimal_digits) != std::string::npos) return std::nullopt;
+  // A negative power takes zeros from the end. Any other digit there means that the number is not whole.
+  for (; power < 0; ++power) {
+    if (digits.size() > 1 ? digits.back() != '0' : digits != "0") return std::nullopt;
+    if (digits.size() > 1) digits.pop_back();
+  }
+  auto number = parse_whole<std::uint64_t>(digits);
+  // A number that does not fit becomes empty here, and stays so.
+  for (; number && power > 0; --power) number = checked_multiply(*number, 10);
+  return number;
+}
+
+std::optional<std::uint64_t> parse_bits(std::string_view text) {
+  const bool is_hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+  return is_hexadecimal ? parse_whole<std::uint64_t>(text.substr(2), 16) : parse_whole<std::uint64_t>(text);
+}
+
+std::optional<double> parse_rate(std::string_view text) {
+  const auto rate = [&]() -> std::optional<double> {
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+    return number;
+  }();
+  return rate && *rate > 0 && *rate < 1 ? rate : std::nullopt;
+}
+
+}  // namespace sepal::tools

@@ -1,0 +1,118 @@
+#include <sepal/bloom/filter/filter.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace add_recorder_test {
+
+namespace {
+
+using namespace sepal;
+using namespace sepal::bloom;
+
+constexpr std::uint64_t seed = 5;
+
+class Told final : public AddRecorder {
+ public:
+  void begin() override {
+    REQUIRE_FALSE(begun_);
+    begun_ = true;
+    ++begins;
+  }
+  void end(std::span<const Fingerprint> added) override {
+    REQUIRE(begun_);
+    begun_ = false;
+    longest = std::max(longest, added.size());
+    fingerprints.insert(fingerprints.end(), added.begin(), added.end());
+  }
+  [[nodiscard]] bool ended() const { return !begun_; }
+
+  int begins = 0;
+  std::size_t longest = 0;
+  std::vector<Fingerprint> fingerprints;
+
+ private:
+  bool begun_ = false;
+};
+
+FilterPtr filter_of(std::uint64_t capacity) {
+  auto filter = Filter::create({.error_rate = 1e-9, .capacity = capacity, .expansion = 0, .seed = seed},
+                               {.bytes_max = std::uint64_t{1} << 30});
+  REQUIRE(filter);
+  return *filter;
+}
+
+std::vector<std::string> numbered(std::size_t count) {
+  std::vector<std::string> items;
+  for (std::size_t i = 0; i < count; ++i) items.push_back("item " + std::to_string(i));
+  return items;
+}
+
+bool try_add(Filter& filter, const std::vector<std::string>& items, Told& told) {
+  const std::vector<std::string_view> views(items.begin(), items.end());
+  const auto answers = std::make_unique<bool[]>(items.size());
+  const bool done = filter.try_add(views, {answers.get(), items.size()}, &told);
+  CHECK(told.ended());
+  return done;
+}
+
+TEST_CASE("a recorder gets the fingerprints of new items, in order, each once", "[filter]") {
+  // Filters without shards and with shards.
+  const auto filter = filter_of(GENERATE(100, 100'000));
+  Told told;
+  REQUIRE(try_add(*filter, {"b", "a", "b", "c", "a"}, told));
+  CHECK(told.begins == 1);
+  CHECK(told.fingerprints ==
+        std::vector{fingerprint_of("b", seed), fingerprint_of("a", seed), fingerprint_of("c", seed)});
+  REQUIRE(try_add(*filter, {"d"}, told));
+  CHECK(told.begins == 2);
+  CHECK(told.fingerprints.size() == 4);
+  CHECK(told.fingerprints.back() == fingerprint_of("d", seed));
+  REQUIRE(try_add(*filter, {"c", "e"}, told));
+  CHECK(told.begins == 3);
+  CHECK(told.fingerprints.size() == 5);
+}
+
+TEST_CASE("a recorder gets nothing for known items", "[filter]") {
+  const auto filter = filter_of(GENERATE(100, 100'000));
+  Told first;
+  REQUIRE(try_add(*filter, numbered(90), first));
+  Told told;
+  CHECK(try_add(*filter, numbered(90), told));
+  CHECK(try_add(*filter, numbered(1), told));
+  CHECK(try_add(*filter, {}, told));
+  CHECK(told.begins == 0);
+}
+
+TEST_CASE("a recorder gets a large batch in pieces", "[filter]") {
+  const auto filter = filter_of(10'000);
+  Told told;
+  REQUIRE(try_add(*filter, numbered(5'000), told));
+  CHECK(told.begins >= 5);
+  CHECK(told.begins <= 6);
+  CHECK(told.longest <= recorded_items_max);
+  CHECK(told.fingerprints.size() == filter->item_count());
+  CHECK(told.fingerprints.front() == fingerprint_of("item 0", seed));
+  CHECK(told.fingerprints.back() == fingerprint_of("item 4999", seed));
+}
+
+TEST_CASE("a recorder gets no item of a batch that found no room", "[filter]") {
+  const auto filter = filter_of(GENERATE(10, 100'000));
+  Told first;
+  REQUIRE(try_add(*filter, numbered(filter->capacity()), first));
+  REQUIRE(filter->item_count() == filter->capacity());
+  Told told;
+  CHECK_FALSE(try_add(*filter, {"new"}, told));
+  CHECK_FALSE(try_add(*filter, {"new", "newer"}, told));
+  CHECK(told.fingerprints.empty());
+}
+
+}  // namespace
+
+}  // namespace add_recorder_test

@@ -1,0 +1,46 @@
+#include "bloom/memory/heap_bytes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <limits>
+#include <malloc.h>
+#include <memory>
+
+#include "support/catch.hpp"
+
+namespace heap_bytes_test {
+
+namespace {
+
+using namespace sepal::bloom;
+
+struct Free {
+  void operator()(void* allocated) const { std::free(allocated); }
+};
+
+// The least of several allocations. If the allocator uses freed memory again, and the rest is too small for
+// another allocation, it leaves the rest with this one.
+std::size_t usable_bytes(std::size_t bytes) {
+  std::array<std::unique_ptr<void, Free>, 32> allocated;
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  for (auto& each : allocated) {
+    each.reset(std::malloc(bytes));
+    least = std::min(least, malloc_usable_size(each.get()));
+  }
+  return least;
+}
+
+TEST_CASE("an allocation counts as many bytes as the C library takes for it", "[filter]") {
+  constexpr std::size_t own_bytes = 8;
+  // With another allocator, such as a sanitizer's, there is nothing to compare.
+  if (usable_bytes(1) == 1) return;
+  for (std::size_t bytes = 1; bytes <= 5000; ++bytes) {
+    CAPTURE(bytes);
+    REQUIRE(heap_footprint(bytes) == usable_bytes(bytes) + own_bytes);
+  }
+}
+
+}  // namespace
+
+}  // namespace heap_bytes_test
