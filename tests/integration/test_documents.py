@@ -103,7 +103,7 @@ VARYING = {
 PREPARED = {
     "docs/guides/moving-from-redisbloom.md":
         "cp tests/golden/redis_files/rdb.rdb dump.rdb; cp -r tests/golden/redis_files/preamble appendonlydir; : > appendonlydir/appendonly.aof.2.incr.aof",
-    "docs/operations.md": "seq 1000 > users.txt; seq 500 2000 | gzip > more-users.txt.gz",
+    "docs/operations/move.md": "seq 1000 > users.txt; seq 500 2000 | gzip > more-users.txt.gz",
 }
 
 # The folder of the settings where sepald is installed.

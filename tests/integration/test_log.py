@@ -120,7 +120,7 @@ class LogTest(DaemonTest):
         return int(ready["address"].rsplit(":", 1)[1])
 
     def test_the_documents_list_every_event_with_its_level_and_fields(self):
-        text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+        text = (ROOT / "docs" / "operations" / "watch.md").read_text(encoding="utf-8")
         table = re.search(r"<!-- events -->\n(.*?)<!-- /events -->", text, re.S).group(1)
         rows = [[cell.strip() for cell in row.strip("| ").split(" | ")] for row in table.splitlines()[2:]]
         documented = {name.strip("`"): (set(levels.split(", ")), set(re.findall(r"`(\w+)`", fields)))

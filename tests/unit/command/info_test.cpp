@@ -19,7 +19,7 @@ bool has(const std::string& text, std::string_view part) {
 
 // The names between backticks in the first columns of the tables that are headed "in `INFO sepal`".
 std::set<std::string> documented_fields() {
-  std::ifstream file(SEPAL_SOURCE_FOLDER "/docs/operations.md");
+  std::ifstream file(SEPAL_SOURCE_FOLDER "/docs/operations/watch.md");
   REQUIRE(file);
   std::set<std::string> names;
   bool in_table = false;
@@ -196,7 +196,7 @@ TEST_CASE("INFO tells how long the running save has taken", "[command]") {
   CHECK(has(text, "current_fork_perc:25.00\r\n"));
 }
 
-TEST_CASE("docs/operations.md lists exactly the fields of INFO sepal", "[command]") {
+TEST_CASE("docs/operations/watch.md lists exactly the fields of INFO sepal", "[command]") {
   World world;
   std::istringstream lines(world.send({"INFO", "sepal"}));
   std::set<std::string> names;
