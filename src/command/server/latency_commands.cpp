@@ -151,7 +151,7 @@ Next latency_doctor(Context& context) {
   if (!events.empty())
     text +=
         "The events command and fast-command are requests. SLOWLOG GET names the slow ones, and LATENCY "
-        "HISTOGRAM says how long each command takes. docs/operations.md says what to do about slow "
+        "HISTOGRAM says how long each command takes. docs/operations/watch.md says what to do about slow "
         "requests.\n";
   context.reply.verbatim(text);
   return Next::done;

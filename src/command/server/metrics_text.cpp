@@ -1,4 +1,4 @@
-// Names and labels are a promise to operators: docs/operations.md, docs/prometheus-alerts.yml and
+// Names and labels are a promise to operators: docs/operations/watch.md, docs/prometheus-alerts.yml and
 // docs/grafana.json use them.
 #include <sepal/command/server/metrics_text.hpp>
 

@@ -125,7 +125,7 @@ TEST_CASE("REPLICAOF takes NO ONE only", "[command]") {
 
 TEST_CASE("what replicas send is refused, and the error names the way to back up", "[command]") {
   World world;
-  const std::string error = "-ERR Sepal has no replicas: docs/operations.md says how to make a backup";
+  const std::string error = "-ERR Sepal has no replicas: docs/operations/data.md says how to make a backup";
   CHECK(world.send({"SYNC"}) == error);
   CHECK(world.send({"PSYNC", "?", "-1"}) == error);
   CHECK(world.send({"REPLCONF", "listening-port", "6380"}) == error);

@@ -1,4 +1,4 @@
-// The server's figures as metrics for Prometheus. docs/operations.md lists them.
+// The server's figures as metrics for Prometheus. docs/operations/watch.md lists them.
 #pragma once
 
 #include <sepal/base/clock.hpp>

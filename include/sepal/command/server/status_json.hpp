@@ -1,4 +1,4 @@
-// The server's figures as JSON, for the status page (docs/operations.md, "The status page").
+// The server's figures as JSON, for the status page (docs/operations/watch.md, "The status page").
 #pragma once
 
 #include <sepal/command/server/metrics_text.hpp>

@@ -325,7 +325,7 @@ inline constexpr std::string_view bad_master_port = "ERR Invalid master port";
 inline constexpr std::string_view no_replication =
     "ERR Sepal does not replicate: see the part about replication in docs/protocol.md";
 inline constexpr std::string_view no_replicas =
-    "ERR Sepal has no replicas: docs/operations.md says how to make a backup";
+    "ERR Sepal has no replicas: docs/operations/data.md says how to make a backup";
 inline constexpr std::string_view failover_without_replicas = "ERR FAILOVER requires connected replicas.";
 inline constexpr std::string_view no_failover = "ERR No failover in progress.";
 
