@@ -139,7 +139,7 @@ class LogTest(DaemonTest):
 
     def test_only_the_module_log_writes_lines(self):
         for file in sorted((ROOT / "src").rglob("*.cpp")):
-            if file.parent.name != "log" and file.name != "logging.cpp":
+            if "log" not in file.parts and file.name != "logging.cpp":
                 self.assertNotIn("spdlog::", file.read_text(encoding="utf-8"), file)
 
     def test_a_terminal_that_is_closed_does_not_end_the_server(self):
@@ -175,7 +175,7 @@ def events_of_source():
                 depth += {"(": 1, ")": -1}.get(text[at], 0)
                 at += 1
             words = text[call.end():at]
-            if file.parent.name == "log":
+            if "log" in file.parts:
                 continue
             levels = re.findall(r"log::Level::(\w+)", words) if call[1] == "write" else [call[1]]
             levels = [IN_LOG.get(level, level) for level in levels]

@@ -1,5 +1,6 @@
+#include "storage/generation/save_watch.hpp"
+
 #include <chrono>
-#include <storage/save_watch.hpp>
 
 #include "support/catch.hpp"
 
