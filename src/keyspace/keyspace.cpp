@@ -437,7 +437,7 @@ bool Keyspace::add_recorded(std::uint32_t database, bloom::Filter& filter,
 void Keyspace::settle_newest_layer(bloom::Filter& filter) {
   if (options_.worker_count > 0) filter.keep_usage(options_.worker_count);
   // Small layers have no pieces, and no huge page would help them.
-  if (filter.has_pieces()) housekeeper_.settle(FilterPtr(&filter), filter.newest_layer());
+  if (filter.fresh()) housekeeper_.settle(FilterPtr(&filter), filter.newest_layer());
 }
 
 bool Keyspace::remove(DatabaseKey key) {

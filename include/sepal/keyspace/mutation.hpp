@@ -9,6 +9,7 @@
 #include <sepal/bloom/plan/layer_plan.hpp>
 #include <sepal/keyspace/deadline.hpp>
 #include <sepal/keyspace/mirrors.hpp>
+#include <sepal/value/value.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,9 @@
 #include <variant>
 
 namespace sepal::keyspace {
+
+// The heads of Made and Changed fit into what record_bytes_max leaves for an operation's own fields.
+inline constexpr std::size_t recorded_head_bytes_max = 64;
 
 struct DatabaseKey {
   std::uint32_t database = 0;
@@ -47,6 +51,26 @@ struct Created {
 struct Grown {
   DatabaseKey key{};
   bloom::LayerPlan layer{};
+};
+
+// The key, which was free, names a new value. `head` is what its kind says of a value that is made
+// (KindRow::make_recorded). Created is the form of it that Bloom filters have.
+struct Made {
+  DatabaseKey key{};
+  value::Kind kind = value::Kind::bloom;
+  std::span<const std::byte> head{};  // at most recorded_head_bytes_max
+};
+
+// The value under the key has changed in place, or another of its kind has taken its place
+// (KindRow::apply). If the row says so (made_by_change), the key may have named nothing. The record has
+// `head` and `bytes` one behind the other, and a reader gets both in `bytes`. Grown and Written are forms of
+// it.
+struct Changed {
+  DatabaseKey key{};
+  value::Kind kind = value::Kind::bloom;
+  std::uint8_t what = 0;               // the kind's own number
+  std::span<const std::byte> head{};   // at most recorded_head_bytes_max
+  std::span<const std::byte> bytes{};  // at most written_bytes_max
 };
 
 struct Removed {

@@ -42,7 +42,7 @@ void Background::dispose(keyspace::FilterPtr filter) {
   SEPAL_ASSERT(filter != nullptr, "no filter is disposed of");
   // Only a big filter can wait in settling_. Without this, each deletion of a small one would lead to a look
   // at all big ones.
-  const bool may_settle = filter->has_pieces();
+  const bool may_settle = filter->fresh();
   disposals_begun_.fetch_add(1);
   post([this, held = std::move(filter), may_settle] {
     dropped_ = dropped_ || may_settle;

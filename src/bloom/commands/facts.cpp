@@ -10,16 +10,16 @@ namespace sepal::bloom {
 namespace {
 
 using bloom::Filter;
-using Value = std::optional<std::uint64_t>;
+using InfoValue = std::optional<std::uint64_t>;
 
 constexpr InfoField info_table[] = {
-    {"CAPACITY", "Capacity", [](const Filter& filter) -> Value { return filter.capacity(); }},
-    {"SIZE", "Size", [](const Filter& filter) -> Value { return filter.byte_count(); }},
-    {"FILTERS", "Number of filters", [](const Filter& filter) -> Value { return filter.layer_count(); }},
-    {"ITEMS", "Number of items inserted", [](const Filter& filter) -> Value { return filter.item_count(); }},
+    {"CAPACITY", "Capacity", [](const Filter& filter) -> InfoValue { return filter.capacity(); }},
+    {"SIZE", "Size", [](const Filter& filter) -> InfoValue { return filter.byte_count(); }},
+    {"FILTERS", "Number of filters", [](const Filter& filter) -> InfoValue { return filter.layer_count(); }},
+    {"ITEMS", "Number of items inserted", [](const Filter& filter) -> InfoValue { return filter.item_count(); }},
     {"EXPANSION", "Expansion rate",
      [](const Filter& filter) {
-       return filter.options().scaling() ? Value(filter.options().expansion) : std::nullopt;
+       return filter.options().scaling() ? InfoValue(filter.options().expansion) : std::nullopt;
      }},
 };
 

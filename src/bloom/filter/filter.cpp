@@ -24,6 +24,9 @@
 #include "bloom/memory/heap_bytes.hpp"
 
 namespace sepal::bloom {
+
+static_assert(sizeof(Filter) == 32, "millions of filters are small");
+
 namespace {
 
 // The memory of a filter and of its first layer.
@@ -158,8 +161,10 @@ void LayerView::move_to_huge_page(std::uint64_t piece) const {
 }
 
 Filter::Filter(const FilterOptions& options)
-    : expansion_(static_cast<std::uint16_t>(options.expansion)),
+    : Value(options.hash == ItemHash::none ? value::Kind::string : value::Kind::bloom),
       hash_(options.hash),
+      may_keep_usage_(false),
+      expansion_(static_cast<std::uint16_t>(options.expansion)),
       error_rate_(options.error_rate),
       seed_(options.seed) {}
 
@@ -566,8 +571,19 @@ std::uint64_t Filter::byte_count() const {
   return bytes;
 }
 
-bool Filter::has_pieces() const {
-  return stack().newest().piece_count() > 0;
+void Filter::freeze(std::vector<std::uint64_t>& numbers) const {
+  const LayerStack layers = stack();
+  for (std::uint32_t index = 0; index < layers.size(); ++index) {
+    numbers.push_back(reinterpret_cast<std::uintptr_t>(&layers[index]));
+    numbers.push_back(layers[index].item_count());
+  }
+}
+
+bool Filter::fresh() const {
+  const LayerStack layers = stack();
+  for (std::uint32_t index = layers.size(); index-- > 0;)
+    if (layers[index].fresh()) return true;
+  return false;
 }
 
 LayerView Filter::layer(std::uint32_t index) const {

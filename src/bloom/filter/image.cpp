@@ -8,29 +8,11 @@
 #include <optional>
 
 #include "bloom/filter/field_reader.hpp"
-#include "bloom/filter/field_writer.hpp"
+#include "bloom/filter/image_fields.hpp"
 #include "bloom/filter/layer_state.hpp"
 
 namespace sepal::bloom {
 namespace {
-
-constexpr std::array<char, 4> image_magic = {'S', 'P', 'L', 'F'};
-
-// The version of the headers that have this hash: an older build reads what it knows, and refuses the rest.
-// Nothing where the number is no hash.
-std::optional<std::uint16_t> version_of(ItemHash hash) {
-  switch (hash) {
-    case ItemHash::xxh3:
-      return image_version;
-    case ItemHash::redisbloom:
-      return image_version_of_foreign_hash;
-    case ItemHash::none:
-      return image_version_of_strings;
-    case ItemHash::xxh3_above_bitmap:
-      return image_version_of_client_bitmaps;
-  }
-  return std::nullopt;
-}
 
 // Nothing where the number names no layout.
 std::optional<Filter::LayerState> read_layer(FieldReader& reader) {
@@ -54,6 +36,20 @@ std::optional<Filter::LayerState> read_layer(FieldReader& reader) {
 
 }  // namespace
 
+std::optional<std::uint16_t> image_version_of(ItemHash hash) {
+  switch (hash) {
+    case ItemHash::xxh3:
+      return image_version;
+    case ItemHash::redisbloom:
+      return image_version_of_foreign_hash;
+    case ItemHash::none:
+      return image_version_of_strings;
+    case ItemHash::xxh3_above_bitmap:
+      return image_version_of_client_bitmaps;
+  }
+  return std::nullopt;
+}
+
 std::uint64_t ImageHeader::bitmap_bytes() const {
   std::uint64_t bytes = 0;
   for (const Filter::LayerState& layer : layers) bytes += layer.plan.byte_count();
@@ -68,32 +64,8 @@ ImageHeader header_of(const Filter& filter) {
 }
 
 void encode(const ImageHeader& header, std::span<std::byte> into) {
-  SEPAL_ASSERT(into.size() == image_bytes(header.layers.size()), "an image header of another length");
-  FieldWriter writer(into);
-  for (const char letter : image_magic) writer.integer(static_cast<std::uint8_t>(letter));
-  const ItemHash hash = header.options.hash;
-  const auto version = version_of(hash);
-  SEPAL_ASSERT(version.has_value(), "a filter has a hash that no image names");
-  writer.integer(*version);
-  writer.integer(static_cast<std::uint16_t>(hash));
-  writer.integer(header.options.seed);
-  writer.real(header.options.error_rate);
-  writer.integer(header.options.capacity);
-  writer.integer(header.options.expansion);
-  writer.integer(static_cast<std::uint32_t>(header.layers.size()));
-  for (const auto& [plan, item_count] : header.layers) {
-    writer.integer(plan.capacity);
-    writer.real(plan.error_rate);
-    writer.integer(plan.block_count);
-    writer.integer(plan.block_bits);
-    writer.integer(plan.probe_count);
-    writer.integer(item_count);
-    writer.integer(static_cast<std::uint8_t>(plan.layout));
-    writer.integer(static_cast<std::uint8_t>(plan.scheme));
-    writer.integer(plan.unused_bits);
-    writer.integer(std::uint8_t{0});
-    writer.integer(plan.first_seed);
-  }
+  encode(
+      header.options, header.layers.size(), [&](std::size_t index) { return header.layers[index]; }, into);
 }
 
 std::vector<std::byte> encode(const ImageHeader& header) {
@@ -120,7 +92,8 @@ Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::u
   const auto hash = reader.integer<std::uint16_t>();
   // Compared before the cast, which would make a known hash of a large number. Each hash has one version, so
   // a header with another one is not what any build wrote.
-  if (hash > std::numeric_limits<std::uint8_t>::max() || version_of(static_cast<ItemHash>(hash)) != version)
+  if (hash > std::numeric_limits<std::uint8_t>::max() ||
+      image_version_of(static_cast<ItemHash>(hash)) != version)
     return damaged("a filter's header names an unknown hash");
 
   ImageHeader header;

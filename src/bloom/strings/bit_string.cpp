@@ -10,6 +10,7 @@
 // A set is recorded as an added item whose fingerprint is the position. Sets of any order give the same bits;
 // other changes do not commute, and are recorded as bytes in the order of the journal (decisions/0027).
 #include <sepal/base/assert.hpp>
+#include <sepal/base/checked.hpp>
 #include <sepal/base/endian.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
 
@@ -297,6 +298,25 @@ Result<FilterPtr> BitString::grown(std::uint64_t byte_count, const FilterLimits&
   const std::string bytes = text();
   BitString(**made).write(0, std::as_bytes(std::span(bytes)));
   return made;
+}
+
+Result<FilterPtr> BitString::write_or_grow(std::uint64_t offset, std::span<const std::byte> bytes,
+                                           std::uint64_t bytes_max) {
+  // The offset is the client's, or a file's, and the sum may wrap.
+  const auto end = checked_add(offset, bytes.size());
+  if (!end || *end > string_bytes_max) return fail(Errc::too_large, "a string is longer than 512 MB");
+  FilterPtr larger;
+  if (*end > capacity()) {
+    auto made = grown(*end, {.bytes_max = bytes_max, .layers_max = 1});
+    // The length was compared with the longest string above. So too_large can only mean that the memory is
+    // not there.
+    if (!made) return made.error().code == Errc::too_large ? fail(Errc::memory_limit) : made.error();
+    larger = std::move(*made);
+  }
+  BitString target = larger != nullptr ? BitString(*larger) : *this;
+  if (target.bytes_to_touch(offset, bytes.size()) > bytes_max) return fail(Errc::memory_limit);
+  target.write(offset, bytes);
+  return larger;
 }
 
 bool BitString::set_recorded(std::span<const Fingerprint> positions) {

@@ -59,7 +59,7 @@ TEST_CASE("small and large filters are in the memory of the host", "[filter][mem
       CHECK(known);
     }
     // Nothing is moved into huge pages: the memory is the host's.
-    CHECK_FALSE((*filter)->has_pieces());
+    CHECK_FALSE((*filter)->fresh());
     CHECK_FALSE((*filter)->newest_layer().fresh());
     (*filter).reset();
     CHECK(given_bytes == 0);

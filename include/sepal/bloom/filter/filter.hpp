@@ -19,9 +19,8 @@
 #include <sepal/bloom/filter/usage.hpp>
 #include <sepal/bloom/plan/layer_plan.hpp>
 #include <sepal/bloom/plan/plan_memo.hpp>
-
-#include <boost/smart_ptr/intrusive_ptr.hpp>
-#include <boost/smart_ptr/intrusive_ref_counter.hpp>
+#include <sepal/value/kind_row.hpp>
+#include <sepal/value/value.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -56,11 +55,8 @@ struct FilterOptions {
 // The setting layers_max may be raised to this. Programs that take filters over take so many layers.
 inline constexpr std::uint32_t filter_layers_max = 1024;
 
-// What a filter may become. Checked before anything is allocated.
-struct FilterLimits {
-  std::uint64_t bytes_max = 0;  // for the whole filter, all layers
-  std::uint32_t layers_max = 64;
-};
+using FilterLimits = value::Limits;
+using value::FilledBy;
 
 // An add tells it which items were new, while it adds, so that a record can be kept. Confined to the thread
 // that adds.
@@ -75,10 +71,6 @@ class AddRecorder {
  protected:
   ~AddRecorder() = default;
 };
-
-// What sets the bits of a filter that is restored. A request waits for the memory that it touches first, so
-// memory that requests fill begins in small pages.
-enum class FilledBy : std::uint8_t { load, requests };
 
 // Small enough that `settle()` waits only microseconds.
 inline constexpr std::size_t recorded_items_max = 1024;
@@ -129,13 +121,13 @@ struct FilterPlan {
 };
 
 class Filter;
-// Shared, because a running save may be the last user of a deleted filter. Intrusive, because there are
-// millions of filters. Any thread may make and drop copies.
 using FilterPtr = boost::intrusive_ptr<Filter>;
 
 // The object stands at the beginning of an allocation that ends with its first layer.
-class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_safe_counter> {
+class Filter final : public value::Value {
  public:
+  static constexpr value::Kind own_kind = value::Kind::bloom;
+
   // Plans and checks, without allocating. Errors: out_of_range (options), too_large (limits). `plans`, if
   // given, remembers plans that were made, here and in add_alone().
   static Result<FilterPlan> plan(const FilterOptions& options, const FilterLimits& limits,
@@ -190,7 +182,7 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
 
   [[nodiscard]] FilterOptions options() const;
   // This is a string, and no filter (bit_string.hpp): nothing of items has a meaning.
-  [[nodiscard]] bool is_string() const { return hash_ == ItemHash::none; }
+  [[nodiscard]] bool is_string() const { return kind() == value::Kind::string; }
   // The fingerprint of an item in this filter.
   [[nodiscard]] Fingerprint fingerprint(std::string_view item) const {
     return fingerprint_of(item, hash_, seed_);
@@ -204,7 +196,10 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   [[nodiscard]] std::vector<LayerView> layers() const;
   [[nodiscard]] LayerView layer(std::uint32_t index) const;  // 0: the oldest; below layer_count()
   [[nodiscard]] LayerView newest_layer() const;
-  [[nodiscard]] bool has_pieces() const;  // whether the newest layer has pieces
+  // A layer is fresh (LayerView).
+  [[nodiscard]] bool fresh() const;
+  // Appends the address and the count of each layer, oldest first: what kind.cpp reads an image by.
+  void freeze(std::vector<std::uint64_t>& numbers) const;
   // Null where none is kept.
   [[nodiscard]] Usage* usage() const { return may_keep_usage_ ? usage_of_newest_layer() : nullptr; }
 
@@ -279,10 +274,10 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   [[nodiscard]] std::uint64_t bytes_with_place() const;
 
   // The capacity is not here: it is the first layer's.
-  // These three are here, where the reference count leaves room.
+  // These three are here, where the header leaves room.
+  ItemHash hash_ : 7;
+  bool may_keep_usage_ : 1;  // False: no layer has usage, and most requests need not look for it.
   std::uint16_t expansion_;
-  ItemHash hash_;
-  bool may_keep_usage_ = false;  // False: no layer has usage, and most requests need not look for it.
   double error_rate_;
   std::uint64_t seed_;
   std::unique_ptr<std::vector<std::unique_ptr<Layer>>> younger_;  // All but the first; null before any grew.

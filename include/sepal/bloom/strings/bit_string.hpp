@@ -90,6 +90,12 @@ class BitString {
   // A string with the same bytes, and room for `byte_count` and for more. A large one shares its memory with
   // this one: what is written to one of them is in both. Errors: too_large, out_of_memory, mapping_limit.
   [[nodiscard]] Result<FilterPtr> grown(std::uint64_t byte_count, const FilterLimits& limits) const;
+  // Writes bytes that may lie beyond the capacity. Returns null if they are in this string, else a larger one
+  // that has them, and takes this one's place. Bytes between the end and `offset` are zero then. `bytes_max`
+  // is what the string may take in addition. Errors: too_large (longer than a string can be), memory_limit,
+  // out_of_memory, mapping_limit.
+  [[nodiscard]] Result<FilterPtr> write_or_grow(std::uint64_t offset, std::span<const std::byte> bytes,
+                                                std::uint64_t bytes_max);
   // Sets bits whose positions were recorded. False if one lies beyond the end.
   [[nodiscard]] bool set_recorded(std::span<const Fingerprint> positions);
 

@@ -1,0 +1,43 @@
+// The rows of Bloom filters and of strings (value/kind_row.hpp), and the bytes of their records.
+#pragma once
+
+#include <sepal/bloom/filter/filter.hpp>
+#include <sepal/bloom/plan/layer_plan.hpp>
+#include <sepal/value/kind_row.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace sepal::bloom {
+
+extern const value::KindRow bloom_row;
+extern const value::KindRow string_row;
+
+// --- records of a Bloom filter ----------------------------------------------------------------------------
+//
+//     made      8 seed, 8 error rate (double), 8 capacity, 4 expansion, 4 zero; the first layer as in `grown`
+//     grown     8 capacity, 8 error rate (double), 8 block count, 4 block bits, 4 probe count
+//     added     the fingerprints of new items, which the newest layer counts
+
+inline constexpr std::uint8_t grown_change = 0;
+
+inline constexpr std::size_t grown_bytes = 32;
+inline constexpr std::size_t made_bytes = 32 + grown_bytes;
+
+// Of a filter with Sepal's own hash.
+[[nodiscard]] std::array<std::byte, made_bytes> made_record(const FilterPlan& plan);
+[[nodiscard]] std::array<std::byte, grown_bytes> grown_record(const LayerPlan& plan);
+
+// --- records of a string ----------------------------------------------------------------------------------
+//
+//     written   8 offset, 4 byte count, 4 zero; the bytes. It makes the string where there is none
+//     added     in the low half of each, the position of a bit that was set
+
+inline constexpr std::uint8_t written_change = 0;
+
+inline constexpr std::size_t written_head_bytes = 16;
+[[nodiscard]] std::array<std::byte, written_head_bytes> written_head(std::uint64_t offset,
+                                                                     std::size_t byte_count);
+
+}  // namespace sepal::bloom

@@ -1,0 +1,30 @@
+// The figures of a value by name. Each kind tells them in one list (KindRow::tell); `sepal inspect` and all
+// that shows values of any kind render that list.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace sepal::value {
+
+struct Figure {
+  std::string_view name;  // lower case, words joined by `_`; static text
+  std::variant<std::uint64_t, double, std::string_view> value;  // a text is static as well
+};
+
+// Confined.
+struct Figures {
+  // The first is what the value counts: items, bytes.
+  std::vector<Figure> figures;
+  // Its parts, where it has some: the layers of a filter, oldest first. `part` is what one is called.
+  std::string_view part;
+  std::vector<std::vector<Figure>> parts;
+
+  void number(std::string_view name, std::uint64_t value) { figures.push_back({name, value}); }
+  void real(std::string_view name, double value) { figures.push_back({name, value}); }
+  void text(std::string_view name, std::string_view value) { figures.push_back({name, value}); }
+};
+
+}  // namespace sepal::value

@@ -1,0 +1,72 @@
+// A value: what a key names. A filter is one kind of value, a string another.
+//
+// A value has no virtual table, because there are millions of small filters: the kind stands in one byte of
+// its header, and kind_row.hpp has the functions of each kind. A kind derives its class from Value:
+//
+//     class Filter final : public value::Value {
+//      public:
+//       static constexpr value::Kind own_kind = value::Kind::bloom;
+//
+// and may put members of its own behind the kind, where the header has three bytes left.
+#pragma once
+
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace sepal::value {
+
+// The numbers stand in files (docs/formats.md), and are the indexes of `kinds` (kind_row.hpp).
+enum class Kind : std::uint8_t { bloom = 0, string = 1 };
+
+// Any thread may make and drop pointers to a value. A kind says how its other members are guarded.
+class Value {
+ public:
+  Value(const Value&) = delete;
+  Value& operator=(const Value&) = delete;
+
+  [[nodiscard]] Kind kind() const { return kind_; }
+  // The pointers to this value. When it is 1, and the caller's pointer is under no key, no other thread can
+  // make another one.
+  [[nodiscard]] std::uint32_t use_count() const { return references_.load(std::memory_order_acquire); }
+
+ protected:
+  explicit Value(Kind kind) : kind_(kind) {}
+  ~Value() = default;  // KindRow::destroy knows the class
+
+ private:
+  friend void intrusive_ptr_add_ref(const Value* value) {
+    value->references_.fetch_add(1, std::memory_order_relaxed);
+  }
+  friend void intrusive_ptr_release(const Value* value) {
+    // The last one must see all that the others did.
+    if (value->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(value);
+  }
+  static void destroy(const Value* value);
+
+  mutable std::atomic<std::uint32_t> references_{0};
+  const Kind kind_;
+};
+
+// Shared, because a running save may be the last user of a value that has lost its key.
+using ValuePtr = boost::intrusive_ptr<Value>;
+
+// The value as its class; null where it is null or of another kind.
+template <class Class>
+[[nodiscard]] Class* as(Value* value) {
+  return value != nullptr && value->kind() == Class::own_kind ? static_cast<Class*>(value) : nullptr;
+}
+template <class Class>
+[[nodiscard]] const Class* as(const Value* value) {
+  return value != nullptr && value->kind() == Class::own_kind ? static_cast<const Class*>(value) : nullptr;
+}
+
+// What a value may become. Checked before anything is allocated.
+struct Limits {
+  std::uint64_t bytes_max = 0;    // all memory of the value
+  std::uint32_t layers_max = 64;  // for kinds that grow in layers
+};
+
+}  // namespace sepal::value
