@@ -86,8 +86,8 @@ void add_mirrored(test::Filters& filters) {
   REQUIRE(filters.keyspace.begin_mirror({.database = 10, .source = "left", .target = "left alone"}));
 }
 
-// Changes that only journals from version 3 on can record.
-void change_as_in_version_4(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace, SimulatedDisk& disk) {
+void change_everything_but_strings(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace,
+                                   SimulatedDisk& disk) {
   // Two filters of one shape in one frame.
   REQUIRE(mutator.create({.database = 4, .key = "moved"}, {.seed = 5}));
   add(mutator, keyspace, {.database = 4, .key = "moved"}, "moved", 0, 3);
@@ -208,7 +208,7 @@ void write_newest(SimulatedDisk& disk) {
   add(mutator, keyspace, {.database = 2, .key = "renamed"}, "created", 10, 20);
   mutator.flush(1);
   journal.end_frame();
-  change_as_in_version_4(mutator, keyspace, disk);
+  change_everything_but_strings(mutator, keyspace, disk);
   journal.end_frame();
   change_as_in_version_8(mutator, keyspace);
   journal.end_frame();
@@ -336,11 +336,9 @@ int number_of(const std::string& version) {
   return std::stoi(version.substr(version.find('-') + 1));
 }
 
-// The filters of all versions from 2 on; from 3 on, keys have deadlines as well. `more` are the filters that
-// later versions add.
-void require_journaled(const std::string& version, keyspace::Deadline of_large, keyspace::Deadline of_renamed,
-                       const std::vector<Expected>& more = {},
-                       const std::vector<keyspace::Mirror>& mirrors = {}) {
+// The contents of all versions. `more` are the filters that not all of them have.
+void require_journaled(const std::string& version, const std::vector<Expected>& more,
+                       const std::vector<keyspace::Mirror>& mirrors) {
   SimulatedDisk disk;
   read(version, disk);
   const auto findings = verify_directory(disk, "data", {});
@@ -357,9 +355,9 @@ void require_journaled(const std::string& version, keyspace::Deadline of_large, 
   const bloom::FilterOptions binary_options{.error_rate = 0.1, .capacity = 4, .expansion = 3, .seed = 3};
   const bloom::FilterOptions renamed{.error_rate = 0.02, .capacity = 50, .expansion = 2, .seed = 5};
   std::vector<Expected> all{{0, "small", "small", 250, 250, 2, small},
-                            {0, "large", "large", 300, 300, 1, large, of_large},
+                            {0, "large", "large", 300, 300, 1, large, 33'177'117'420'000},
                             {15, binary, binary, 12, 12, 2, binary_options},
-                            {2, "renamed", "created", 20, 20, 1, renamed, of_renamed}};
+                            {2, "renamed", "created", 20, 20, 1, renamed, 0x0102030405060708}};
   all.insert(all.end(), more.begin(), more.end());
   require_holds(filters.keyspace, all);
   CHECK(filters.keyspace.mirrors().all() == mirrors);
@@ -373,36 +371,9 @@ void require_journaled(const std::string& version, keyspace::Deadline of_large, 
 
 }  // namespace
 
-TEST_CASE("a data directory of version 1, before the journal, can be read", "[golden]") {
-  SimulatedDisk disk;
-  read("version-1", disk);
-  test::Filters filters;
-  start(disk, filters.keyspace);
-  require_holds(
-      filters.keyspace,
-      {{0, "key", "key", 3, 3, 1, {.error_rate = 0.01, .capacity = 10, .expansion = 2, .seed = 1}},
-       {2, "grown", "grown", 40, 40, 4, {.error_rate = 0.1, .capacity = 4, .expansion = 2, .seed = 2}},
-       {15,
-        std::string("\0\xff", 2),
-        std::string("\0\xff", 2),
-        5,
-        5,
-        1,
-        {.error_rate = 1e-4, .capacity = 5, .expansion = 0, .seed = 3}},
-       {0, "", "", 0, 0, 1, {.error_rate = 0.01, .capacity = 100, .expansion = 2, .seed = 7}}});
-}
-
-TEST_CASE("a data directory of version 2, before deadlines, can be read", "[golden]") {
-  require_journaled("version-2", keyspace::no_deadline, keyspace::no_deadline);
-}
-
-TEST_CASE("a data directory of version 3 can be read, with its deadlines", "[golden]") {
-  require_journaled("version-3", 33'177'117'420'000, 0x0102030405060708);
-}
-
-// In version 5 filters are created together with their first items; version 6 has a SYNCED, version 7 has
-// groups of frames, version 8 has strings, version 9 has bitmaps of clients, and version 10 has an identity.
-TEST_CASE("data directories of versions 4 to 10 can be read, with adopted filters, mirrors and databases",
+// Version 5 is what Sepal 0.1.0 wrote. Version 6 has a SYNCED, version 7 has groups of frames, version 8 has
+// strings, version 9 has bitmaps of clients, and version 10 has an identity.
+TEST_CASE("data directories of versions 5 to 10 can be read, with adopted filters, mirrors and databases",
           "[golden]") {
   const bloom::FilterOptions plain{.seed = 5};
   const bloom::FilterOptions of_source{.seed = 8};
@@ -411,7 +382,7 @@ TEST_CASE("data directories of versions 4 to 10 can be read, with adopted filter
       .error_rate = 0.01, .capacity = 3, .expansion = 2, .hash = bloom::ItemHash::redisbloom};
   const bloom::FilterOptions full{.capacity = 1, .expansion = 0, .seed = 5};
   const std::string version =
-      GENERATE("version-4", "version-5", "version-6", "version-7", "version-8", "version-9", "version-10");
+      GENERATE("version-5", "version-6", "version-7", "version-8", "version-9", "version-10");
   std::vector<Expected> more{{5, "moved", "moved", 3, 3, 1, plain},
                              {7, "swapped", "swapped", 3, 3, 1, plain},
                              {8, "whole", "whole", 5, 5, 1, of_target, 33'177'117'420'000},
@@ -424,7 +395,7 @@ TEST_CASE("data directories of versions 4 to 10 can be read, with adopted filter
                              {11, "source", "broken", 3, 3, 1, plain},
                              {11, "full", "broken", 1, 1, 1, full}};
   if (number_of(version) >= 7) more.push_back({12, "grouped", "transaction", 7, 7, 1, plain});
-  require_journaled(version, 33'177'117'420'000, 0x0102030405060708, more,
+  require_journaled(version, more,
                     {{.database = 10, .source = "source", .target = "target", .items_before = 0},
                      {.database = 11,
                       .source = "source",

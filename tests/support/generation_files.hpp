@@ -98,11 +98,8 @@ class Resealer {
   std::uint64_t run() {
     namespace format = storage::format;
     if (!checksum(sizeof(format::FilterFileHeader) - format::checksum_bytes)) return seal_.value();
-    format::FilterFileHeader header;
-    read_structure(file_, 0, header);
-    const std::size_t head_bytes = format::head_bytes<format::RecordHead>(header.version);
-    for (format::RecordHead head; read_structure(file_, at_, head, head_bytes);) {
-      if (!checksum(head_bytes + head.key_bytes + head.image_bytes)) break;
+    for (format::RecordHead head; read_structure(file_, at_, head);) {
+      if (!checksum(sizeof head + head.key_bytes + head.image_bytes)) break;
       std::uint64_t left = head.bitmap_bytes;
       while (left > 0) {
         const std::uint64_t count = std::min<std::uint64_t>(left, format::chunk_bytes);
@@ -138,7 +135,7 @@ inline void reseal_manifest(Bytes& manifest, const std::string& folder, FileMap&
   namespace format = storage::format;
   format::ManifestHead head;
   if (!read_structure(manifest, 0, head)) return;
-  const std::size_t head_bytes = format::head_bytes<format::ManifestHead>(head.version);
+  const std::size_t head_bytes = format::manifest_head_bytes(head.version);
   if (manifest.size() < head_bytes + format::checksum_bytes) return;
   std::size_t at = head_bytes + head.writer_bytes;
   std::uint64_t bytes = 0;

@@ -14,16 +14,17 @@ Error damaged_at(std::uint64_t offset, std::string_view what) {
   return fail(Errc::damaged, "is damaged at offset " + std::to_string(offset) + ": " + std::string(what));
 }
 
-Error unsupported(std::uint32_t found, std::uint32_t known) {
-  const std::string up_to = std::to_string(known);
+Error unsupported(std::uint32_t found, const KnownVersions& known) {
+  const std::string last = std::to_string(known.last);
   // The version is read before the checksum is verified, so the version itself may be damaged. A flipped bit
   // mostly leads far ahead.
-  if (found > known && found - known <= later_versions_max)
+  if (found > known.last && found - known.last <= later_versions_max)
     return fail(Errc::unsupported_version, "was written by a newer version of Sepal (format " +
-                                               std::to_string(found) + ", this version reads up to " + up_to +
+                                               std::to_string(found) + ", this version reads up to " + last +
                                                ")");
+  const std::string readable = known.first == known.last ? last : std::to_string(known.first) + " to " + last;
   return fail(Errc::damaged, "has format version " + std::to_string(found) +
-                                 " or flags that are unknown, and this version reads up to " + up_to +
+                                 " or flags that are unknown, and this version reads format " + readable +
                                  " without flags");
 }
 

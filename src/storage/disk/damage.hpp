@@ -15,9 +15,15 @@ namespace sepal::storage {
   return fail(Errc::damaged, what);
 }
 [[nodiscard]] Error damaged_at(std::uint64_t offset, std::string_view what);
+// The versions of a format that this build reads. No release of Sepal wrote those before the first.
+struct KnownVersions {
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+  [[nodiscard]] constexpr bool has(std::uint32_t found) const { return found >= first && found <= last; }
+};
 // For a file whose format version or flags this build does not know. Errors: unsupported_version for a
 // version that a newer build may write; damaged otherwise.
-[[nodiscard]] Error unsupported(std::uint32_t found, std::uint32_t known);
+[[nodiscard]] Error unsupported(std::uint32_t found, const KnownVersions& known);
 
 // Whether the file's contents are the problem (damaged, or of a newer version), and not its reader or its
 // disk.

@@ -27,8 +27,6 @@ Result<void> RecordSalvage::run(const format::ListedFile* listed, const Take& ta
     if (!is_damage(count.error())) return count.error();
     lose(count.error());
     whole_ = false;
-    // The header would have said which version the records have. They are read as of the newest one. An older
-    // record then fails its checksum and is lost, but it is never misread.
     reader_.go_to(std::min<std::uint64_t>(sizeof(format::FilterFileHeader), byte_count_));
   }
   if (count && listed != nullptr)

@@ -18,14 +18,7 @@ constexpr std::string_view generation_prefix = "generation-";
 constexpr std::uint32_t line_version = 1;
 constexpr std::size_t checksum_digits = 2 * checksum_bytes;
 
-// The sizes of the heads of earlier versions, as docs/formats.md has them.
-static_assert(head_bytes<ManifestHead>(version_without_identity) == 80 &&
-              head_bytes<ManifestHead>(version_without_mirrors) == 72 &&
-              head_bytes<ManifestHead>(version_without_deadlines) == 72 &&
-              head_bytes<ManifestHead>(version_without_journal) == 64);
-static_assert(head_bytes<RecordHead>(version_without_mirrors) == 40 &&
-              head_bytes<RecordHead>(version_without_deadlines) == 32 &&
-              head_bytes<RecordHead>(version_without_journal) == 24);
+static_assert(manifest_head_bytes(manifest_version_without_identity) == 80, "as docs/formats.md has it");
 static_assert(offsetof(FilterFileHeader, checksum) + checksum_bytes == sizeof(FilterFileHeader),
               "the checksum of a header stands at its end");
 
@@ -138,7 +131,7 @@ Result<Manifest> decode_verified(std::span<const std::byte> bytes, std::uint32_t
   Cursor cursor(bytes);
   ManifestHead head;
   // Fields that the head of an older version lacks keep their default, 0.
-  if (!cursor.take(head, head_bytes<ManifestHead>(found_version))) return damaged_at(0, "it is too short");
+  if (!cursor.take(head, manifest_head_bytes(found_version))) return damaged_at(0, "it is too short");
   if (head.file_count > manifest_files_max) return damaged_at(0, "it lists too many files");
   if (head.mirror_count > keyspace::mirrors_max) return damaged_at(0, "it lists too many mirrors");
   if (head.reserved != 0 || head.reserved_too != 0) return damaged_at(0, "its flags are unknown");
@@ -223,13 +216,14 @@ std::vector<std::byte> encode(const Manifest& manifest) {
 Result<Manifest> decode_manifest(std::span<const std::byte> bytes) {
   ManifestHead head;
   // The version says how long the head is. Up to the shortest head, the heads of all versions are alike.
-  constexpr std::size_t shortest = head_bytes<ManifestHead>(version_without_journal);
+  constexpr std::size_t shortest = manifest_head_bytes(manifest_version_without_identity);
   if (!Cursor(bytes).take(head, shortest) || bytes.size() < shortest + checksum_bytes)
     return damaged_at(0, "it is too short");
   if (head.magic != ManifestHead::expected_magic)
     return damaged_at(0, "it does not begin as a manifest does");
   // The version is checked before the checksum, because another version may keep its checksum elsewhere.
-  if (!is_known_manifest(head.version) || head.flags != 0) return unsupported(head.version, manifest_version);
+  constexpr KnownVersions known{.first = manifest_version_without_identity, .last = manifest_version};
+  if (!known.has(head.version) || head.flags != 0) return unsupported(head.version, known);
   const auto covered = bytes.first(bytes.size() - checksum_bytes);
   if (load_little_endian<std::uint64_t>(bytes.data() + covered.size()) != Checksum::of(covered))
     return damaged_at(0, "its checksum does not match");
@@ -255,7 +249,7 @@ Result<std::string> decode_sealed_line(std::string_view kind, std::string_view l
   if (const auto read = std::from_chars(rest.data(), end, found); read.ec != std::errc() || read.ptr != end)
     return damaged_at(prefix.size(), "it names no format version");
   // Before the checksum, as in the MANIFEST.
-  if (found != line_version) return unsupported(found, line_version);
+  if (found != line_version) return unsupported(found, {line_version, line_version});
   rest.remove_prefix(version_end + 1);
   const std::string_view value = rest.substr(0, rest.find(' '));
   // The line is right if it is exactly the line that sealed_line() makes for this value. This also refuses a

@@ -21,9 +21,9 @@ Result<SyncedMark> decode_slot(std::span<const std::byte> bytes, std::uint64_t o
   if (slot.magic != format::SyncedSlot::expected_magic)
     return damaged_at(offset, "it does not begin as a slot does");
   // The version is checked before the checksum, because another version may keep its checksum elsewhere.
-  const bool known =
-      slot.version == format::synced_version || slot.version == format::synced_version_without_identity;
-  if (!known || slot.flags != 0) return unsupported(slot.version, format::synced_version);
+  constexpr KnownVersions known{.first = format::synced_version_without_identity,
+                                .last = format::synced_version};
+  if (!known.has(slot.version) || slot.flags != 0) return unsupported(slot.version, known);
   if (slot.checksum != format::synced_checksum(slot))
     return damaged_at(offset, "its checksum does not match");
   if (slot.position > format::position_max)

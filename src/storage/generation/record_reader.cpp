@@ -61,13 +61,12 @@ Result<std::uint64_t> RecordReader::read_header() {
   if (header->magic != format::FilterFileHeader::expected_magic)
     return damaged_at(0, "it does not begin as a file of filters does");
   // The version is checked before the checksum, because another version may keep its checksum elsewhere.
-  if (!format::is_known(header->version) || header->flags != 0)
-    return unsupported(header->version, format::version);
+  if (header->version != format::version || header->flags != 0)
+    return unsupported(header->version, {format::version, format::version});
   const auto fields = format::bytes_of(*header).first(sizeof *header - format::checksum_bytes);
   if (auto right = reader_.accept(header->checksum, Checksum::of(fields), 0, "the header"); !right)
     return right.error();
   if (auto go_on = meter_.add(sizeof *header); !go_on) return go_on.error();
-  version_ = header->version;
   return std::uint64_t{header->record_count};
 }
 
@@ -101,18 +100,17 @@ Result<keyspace::FilterPtr> RecordReader::read_filter(std::uint64_t start, const
 }
 
 Result<format::RecordHead> RecordReader::peek_fixed_head() {
-  const auto bytes = reader_.peek(format::head_bytes<format::RecordHead>(version_));
+  const auto bytes = reader_.peek(sizeof(format::RecordHead));
   if (!bytes) return bytes.error();
   format::RecordHead head;
-  // A head of an older version is shorter. The fields that it lacks keep their default, 0.
-  std::memcpy(&head, bytes->data(), bytes->size());
+  std::memcpy(&head, bytes->data(), sizeof head);
   return head;
 }
 
 // The tests of read_head() that need no hash. A search may meet thousands of places that have the magic and
 // are no head. They end here, and cost no read of a whole head.
 Result<bool> RecordReader::sees_head() {
-  if (reader_.remaining() < format::head_bytes<format::RecordHead>(version_)) return false;
+  if (reader_.remaining() < sizeof(format::RecordHead)) return false;
   const auto head = peek_fixed_head();
   if (!head) return head.error();
   const bool numbers = head->magic == format::RecordHead::expected_magic &&
@@ -129,7 +127,7 @@ Result<RecordReader::Head> RecordReader::read_head() {
   if (!fixed) return fixed.error();
   if (fixed->magic != format::RecordHead::expected_magic) return damaged_at(start, "no record begins here");
   if (auto fits = check_lengths(start, *fixed); !fits) return fits.error();
-  const std::size_t fixed_bytes = format::head_bytes<format::RecordHead>(version_);
+  constexpr std::size_t fixed_bytes = sizeof(format::RecordHead);
   const std::size_t key_bytes = fixed->key_bytes;
   std::string long_head;
   const auto bytes = take_head(fixed_bytes + key_bytes + fixed->image_bytes, long_head);
@@ -167,9 +165,8 @@ Result<std::span<const std::byte>> RecordReader::take_head(std::uint64_t count, 
 
 Result<void> RecordReader::check_lengths(std::uint64_t start, const format::RecordHead& head) const {
   // Both lengths have 32 bits, so their sum fits. A checksum stands behind the head.
-  const std::uint64_t head_bytes = format::head_bytes<format::RecordHead>(version_) +
-                                   std::uint64_t{head.key_bytes} + std::uint64_t{head.image_bytes} +
-                                   format::checksum_bytes;
+  const std::uint64_t head_bytes =
+      sizeof head + std::uint64_t{head.key_bytes} + std::uint64_t{head.image_bytes} + format::checksum_bytes;
   if (head_bytes > reader_.remaining())
     return damaged_at(start, "a record's key or image header is longer than the file");
   // Compared before anything is hashed: a damaged or false head must not cost more than a head can.

@@ -48,7 +48,7 @@ class RecordReader {
   [[nodiscard]] std::optional<std::uint64_t> end_of_record() const { return end_of_record_; }
 
  private:
-  // No head of any version is longer.
+  // No head is longer.
   static constexpr std::uint64_t head_bytes_max =
       sizeof(format::RecordHead) + keyspace::key_bytes_max +
       bloom::image_bytes(std::numeric_limits<std::uint16_t>::max()) + format::checksum_bytes;
@@ -75,7 +75,6 @@ class RecordReader {
   const bloom::FilterLimits& limits_;
   ProgressMeter& meter_;
   Bits bits_;
-  std::uint32_t version_ = format::version;  // the file's, as its header says
   std::uint64_t head_bytes_max_ = head_bytes_max;
   std::optional<std::uint64_t> end_of_record_;
 };

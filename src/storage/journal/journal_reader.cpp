@@ -71,7 +71,7 @@ Result<JournalReader> JournalReader::open_segment(Disk& disk, const Path& path) 
   auto segment = read_segment(disk, path);
   if (!segment) return segment.error();
   if (segment->header == SegmentFile::Header::of_another_version)
-    return about(path.string(), unsupported(segment->version, format::journal_version));
+    return about(path.string(), unsupported(segment->version, known_journals));
   if (!segment->begins())
     return about(path.string(), damaged_at(0, "it does not begin as a segment of the journal does"));
   JournalReader reader(disk, {.cut = segment->first_position});
@@ -91,7 +91,7 @@ Result<void> JournalReader::find_start() {
   for (std::size_t index = current_ == none ? 0 : current_; index < segments_.size(); ++index) {
     const SegmentFile& segment = segments_[index];
     if (segment.header != SegmentFile::Header::of_another_version) continue;
-    return with_advice(about(segment.path.string(), unsupported(segment.version, format::journal_version)),
+    return with_advice(about(segment.path.string(), unsupported(segment.version, known_journals)),
                        restore_or_salvage);
   }
   if (current_ != none) {

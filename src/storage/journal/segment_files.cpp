@@ -25,7 +25,7 @@ void judge(std::span<const std::byte> bytes, SegmentFile& segment) {
   if (header.magic != format::SegmentHeader::expected_magic) return;
   // The version is checked before the checksum, because another version may keep its checksum elsewhere.
   segment.version = header.version;
-  if (!format::is_known_journal(header.version)) {
+  if (!known_journals.has(header.version)) {
     segment.header = SegmentFile::Header::of_another_version;
     return;
   }

@@ -12,9 +12,13 @@
 #include <span>
 #include <vector>
 
+#include "storage/disk/damage.hpp"
 #include "storage/format/load_buffer.hpp"
 
 namespace sepal::storage {
+
+inline constexpr KnownVersions known_journals{.first = format::journal_version_first,
+                                              .last = format::journal_version};
 
 struct SegmentFile {
   // How the file begins. Right: as a segment does. Unused: with zeros. Lost: with anything else.

@@ -187,13 +187,26 @@ TEST_CASE("a file of another version is unsupported, whatever else it holds", "[
 }
 
 TEST_CASE("a version that no newer Sepal can have is damage", "[storage]") {
-  for (const std::size_t byte : {std::size_t{0}, std::size_t{3}}) {
-    FileMap files = small_generation();
-    files[folder + "MANIFEST"][offsetof(format::ManifestHead, version) + byte] =
-        byte == 0 ? std::byte{0} : std::byte{64};
-    const Error error = refused(files, folder + "MANIFEST");
-    CHECK(error.code == Errc::damaged);
-    CHECK(mentions(error, "sepal salvage"));
+  FileMap files = small_generation();
+  files[folder + "MANIFEST"][offsetof(format::ManifestHead, version) + 3] = std::byte{64};
+  const Error error = refused(files, folder + "MANIFEST");
+  CHECK(error.code == Errc::damaged);
+  CHECK(mentions(error, "sepal salvage"));
+}
+
+// No release wrote a version below 4.
+TEST_CASE("a file of a version older than the first release is refused, with the versions that are read",
+          "[storage]") {
+  for (const std::string name : {"MANIFEST", "pack-0", "filter-1-0"}) {
+    for (const std::uint8_t version : {0, 1, 3}) {
+      FileMap files = small_generation();
+      files[folder + name][offsetof(format::FilterFileHeader, version)] = std::byte{version};
+      const Error error = refused(files, folder + name);
+      CHECK(error.code == Errc::damaged);
+      CHECK(mentions(error, "has format version " + std::to_string(version) + " or flags that are unknown"));
+      CHECK(mentions(error, name == "MANIFEST" ? "this version reads format 4 to 5 without flags"
+                                               : "this version reads format 4 without flags"));
+    }
   }
 }
 

@@ -375,6 +375,14 @@ TEST_CASE("a needed segment of another version is an error; one that is not need
   Gate gate(1);
   REQUIRE(filters.keyspace.create(some_key, some_options));
   CHECK(replay_journal(replayed->disk, "data", filters.keyspace, gate, {.cut = second, .positions = {}}, {}));
+  // No release wrote a version below 4.
+  sample.journal.files().begin()->second[offsetof(format::SegmentHeader, version)] = std::byte{3};
+  const auto old = replay(sample.journal);
+  REQUIRE(old->error);
+  CHECK(mentions(*old->error,
+                 "data/journal-000000000001 has format version 3 or flags that are unknown, and "
+                 "this version reads format 4 to " +
+                     std::to_string(format::journal_version)));
 }
 
 }  // namespace replay_segments_test

@@ -27,12 +27,9 @@ namespace sepal::storage::format {
 
 // A new kind of operation is a new version.
 inline constexpr std::uint32_t journal_version = 7;
-// Earlier versions are read as well: 1 had no `expires`, 2 no shared shapes and no operation after `expires`,
-// 3 no items in `created`, 4 no groups of frames (journal_format.hpp), 5 no `written`, 6 no lineage in the
-// header of a segment.
-[[nodiscard]] constexpr bool is_known_journal(std::uint32_t found) {
-  return found >= 1 && found <= journal_version;
-}
+// Earlier versions are read as well, from this one on, which Sepal 0.1.0 wrote: 4 had no groups of frames
+// (journal_format.hpp), 5 no `written`, 6 no lineage in the header of a segment.
+inline constexpr std::uint32_t journal_version_first = 4;
 
 enum class Operation : std::uint8_t {
   added = 1,

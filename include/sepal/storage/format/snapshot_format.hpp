@@ -48,14 +48,11 @@ class Little {
 using U32 = Little<std::uint32_t>;
 using U64 = Little<std::uint64_t>;
 
+// Sepal 0.1.0 wrote version 4 of both; no release wrote an older one.
 inline constexpr std::uint32_t version = 4;  // of the filter files
 inline constexpr std::uint32_t manifest_version = 5;
-// These versions are read as well; a field that their heads lack is then 0. They are older than the identity
-// of a data directory, than mirrors, than deadlines of keys, and than the journal.
-inline constexpr std::uint32_t version_without_identity = 4;
-inline constexpr std::uint32_t version_without_mirrors = 3;
-inline constexpr std::uint32_t version_without_deadlines = 2;
-inline constexpr std::uint32_t version_without_journal = 1;
+// This version of the MANIFEST is read as well. Fields of the head that it lacks are then 0.
+inline constexpr std::uint32_t manifest_version_without_identity = 4;
 inline constexpr std::size_t checksum_bytes = 8;
 inline constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
 static_assert(chunk_bytes % 8 == 0, "bitmaps are copied in 64-bit words");
@@ -103,23 +100,9 @@ struct ManifestHead {
 };
 static_assert(sizeof(ManifestHead) == 96 && alignof(ManifestHead) == 1);
 
-// The size of a head of version `found`, which a reader knows.
-template <class Head>
-[[nodiscard]] constexpr std::size_t head_bytes(std::uint32_t found) {
-  static_assert(std::is_same_v<Head, RecordHead> || std::is_same_v<Head, ManifestHead>);
-  std::size_t bytes = sizeof(Head);
-  if (std::is_same_v<Head, ManifestHead> && found <= version_without_identity)
-    bytes -= sizeof(U64) + 2 * sizeof(U32);
-  if (std::is_same_v<Head, ManifestHead> && found <= version_without_mirrors) bytes -= 2 * sizeof(U32);
-  if (std::is_same_v<Head, RecordHead> && found <= version_without_deadlines) bytes -= sizeof(U64);
-  if (found == version_without_journal) bytes -= sizeof(U64);
-  return bytes;
-}
-[[nodiscard]] constexpr bool is_known(std::uint32_t found) {
-  return found >= version_without_journal && found <= version;
-}
-[[nodiscard]] constexpr bool is_known_manifest(std::uint32_t found) {
-  return found >= version_without_journal && found <= manifest_version;
+// The size of the head of a MANIFEST of version `found`, which a reader knows.
+[[nodiscard]] constexpr std::size_t manifest_head_bytes(std::uint32_t found) {
+  return found == manifest_version_without_identity ? offsetof(ManifestHead, identity) : sizeof(ManifestHead);
 }
 
 struct ManifestFile {
