@@ -1,17 +1,7 @@
 // What the workers and the journal's thread share: the segments, the room in them, and the journal's state.
 //
-// Room. The room is the rest of the active segment, and the size of each segment ahead, less the bytes that
-// may stay unused at the end of the segment before it. A worker reserves some room at a time, so an admitted
-// request finds its room whatever the other workers do. Each append takes its bytes from the worker's
-// reserve.
-//
-// Trust. Positions below `synced` were synced. After a failed sync, or a time in which the journal was off,
-// something is missing below the `gap`. A sync makes nothing durable then, until a generation has been cut at
-// or after the gap. A failed sync also closes the journal, until restart().
-//
-// Freeing. If no segment can be made for ordinary changes, the thread makes small ones for changes that give
-// room back (Change::frees), some of them from the reserve. While `freeing_only` lasts, other changes find no
-// room.
+// Three structs under one lock: the segments and their room (journal_room.hpp), how far the journal is to be
+// trusted (journal_trust.hpp), and when the thread is to do what (journal_times.hpp).
 //
 // Nothing in here waits for a disk. The thread asks what there is to do (Chores), does it without the lock,
 // and reports the outcome.
@@ -24,18 +14,18 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "storage/format/synced_file.hpp"
+#include "storage/journal/journal_room.hpp"
 #include "storage/journal/journal_segment.hpp"
+#include "storage/journal/journal_times.hpp"
+#include "storage/journal/journal_trust.hpp"
 
 namespace sepal::storage {
-
-using JournalSegments = std::vector<std::unique_ptr<JournalSegment>>;
 
 // Synchronised.
 class JournalCore {
@@ -157,28 +147,21 @@ class JournalCore {
   [[nodiscard]] std::optional<std::string> refusal() const;
 
  private:
-  [[nodiscard]] std::uint64_t room() const SEPAL_REQUIRES(mutex_);
-  [[nodiscard]] std::uint64_t unreserved() const SEPAL_REQUIRES(mutex_);
   void append_frame(std::span<const std::byte> body, std::uint64_t body_checksum, std::uint32_t flags = 0)
       SEPAL_REQUIRES(mutex_);
-  void use_reserve(std::uint64_t& reserve, std::uint64_t bytes) SEPAL_REQUIRES(mutex_);
   void give_back(std::uint64_t& reserve) SEPAL_REQUIRES(mutex_);
   void append_resumed() SEPAL_REQUIRES(mutex_);
   void rotate() SEPAL_REQUIRES(mutex_);
-  void raise_durable(std::uint64_t position) SEPAL_REQUIRES(mutex_);
+  void publish_durable() SEPAL_REQUIRES(mutex_);
   void refuse(const std::string& reason) SEPAL_REQUIRES(mutex_);
   void accept() SEPAL_REQUIRES(mutex_);
   void note_due() SEPAL_REQUIRES(mutex_);
-  void widen_window(std::uint64_t bytes) SEPAL_REQUIRES(mutex_);
-  void note_newest_synced(const Sync& sync) SEPAL_REQUIRES(mutex_);
+  [[nodiscard]] std::uint64_t end_position() const { return position_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool short_of_segments() const SEPAL_REQUIRES(mutex_);
-  void retry_later() SEPAL_REQUIRES(mutex_);
   void accept_freeing() SEPAL_REQUIRES(mutex_);
-  [[nodiscard]] bool unsynced() const SEPAL_REQUIRES(mutex_);
+  [[nodiscard]] bool unsynced() const SEPAL_REQUIRES(mutex_) { return trust_.unsynced(end_position()); }
   [[nodiscard]] bool may_restart() const SEPAL_REQUIRES(mutex_);
-  [[nodiscard]] bool needs_save() const SEPAL_REQUIRES(mutex_);
   void ask_save() SEPAL_REQUIRES(mutex_);
-  [[nodiscard]] bool needs_mark() const SEPAL_REQUIRES(mutex_);
   [[nodiscard]] SteadyTime sync_time() const SEPAL_REQUIRES(mutex_);
   [[nodiscard]] SteadyTime next_time() const SEPAL_REQUIRES(mutex_);
   [[nodiscard]] Chores chores_at(SteadyTime now) SEPAL_REQUIRES(mutex_);
@@ -192,51 +175,23 @@ class JournalCore {
   std::atomic<bool> accepting_freeing_{true};
   std::atomic<bool> sleeping_{false};  // the journal's thread sleeps
   alignas(64) std::atomic<std::uint64_t> position_;
-  std::atomic<std::uint64_t> durable_;
+  std::atomic<std::uint64_t> durable_;  // that of trust_, for any thread
 
   alignas(64) mutable Mutex mutex_;  // Lock order: inside the gate; the innermost.
-  std::unique_ptr<JournalSegment> active_ SEPAL_GUARDED_BY(mutex_);  // null before the first segment
-  // Only the journal's thread takes segments out, so it may use them without the lock.
-  JournalSegments written_ SEPAL_GUARDED_BY(mutex_);  // before the active one, not all synced; oldest first
-  std::deque<std::unique_ptr<JournalSegment>> ahead_ SEPAL_GUARDED_BY(mutex_);
-  std::uint64_t reserved_ SEPAL_GUARDED_BY(mutex_) = 0;        // by all workers
-  std::uint64_t wanted_ SEPAL_GUARDED_BY(mutex_) = 0;          // room that a worker waits for
-  std::uint64_t wanted_freeing_ SEPAL_GUARDED_BY(mutex_) = 0;  // the same, for changes that free
-  bool freeing_only_ SEPAL_GUARDED_BY(mutex_) = false;
+  JournalRoom room_ SEPAL_GUARDED_BY(mutex_);
+  JournalTrust trust_ SEPAL_GUARDED_BY(mutex_);
+  JournalTimes times_ SEPAL_GUARDED_BY(mutex_);
+  std::uint64_t sync_asked_ SEPAL_GUARDED_BY(mutex_) = 0;  // a sync up to here is asked for
+  std::uint64_t frames_ SEPAL_GUARDED_BY(mutex_) = 0;
+  FailedSave failed_save_ SEPAL_GUARDED_BY(mutex_);
   bool reserve_missing_ SEPAL_GUARDED_BY(mutex_) = false;
   bool waits_for_save_ SEPAL_GUARDED_BY(mutex_) = false;
-  FailedSave failed_save_ SEPAL_GUARDED_BY(mutex_);
-  std::uint64_t synced_ SEPAL_GUARDED_BY(mutex_);
-  std::uint64_t sync_begun_ SEPAL_GUARDED_BY(mutex_);      // the last sync that began covers up to here
-  std::uint64_t sync_asked_ SEPAL_GUARDED_BY(mutex_) = 0;  // a sync up to here is asked for
-  std::uint64_t saved_ SEPAL_GUARDED_BY(mutex_) = 0;       // the cut of the newest durable generation
-  std::uint64_t marked_ SEPAL_GUARDED_BY(mutex_);          // what SYNCED says, or needs not say
-  SyncedMark newest_synced_ SEPAL_GUARDED_BY(mutex_);  // the segment; its position is not used, durable_ is
-  SteadyTime mark_time_ SEPAL_GUARDED_BY(mutex_){SteadyTime::min()};  // the next mark is written no earlier
-  std::uint64_t gap_ SEPAL_GUARDED_BY(mutex_) = 0;
-  bool failed_ SEPAL_GUARDED_BY(mutex_) = false;       // a sync failed
-  bool resumed_due_ SEPAL_GUARDED_BY(mutex_) = false;  // a `resumed` has to be recorded before anything else
-  bool surplus_due_ SEPAL_GUARDED_BY(mutex_) = false;  // a generation has been saved since take_surplus()
-  bool ask_due_ SEPAL_GUARDED_BY(mutex_) = false;      // a save has to be asked for
-  bool tell_due_ SEPAL_GUARDED_BY(mutex_) = false;
   std::string refusal_ SEPAL_GUARDED_BY(mutex_);
   std::string preparing_error_ SEPAL_GUARDED_BY(mutex_);  // the last attempt's; empty: it succeeded
-  std::uint64_t frames_ SEPAL_GUARDED_BY(mutex_) = 0;
-  std::uint64_t syncs_ SEPAL_GUARDED_BY(mutex_) = 0;
-  std::uint64_t failed_syncs_ SEPAL_GUARDED_BY(mutex_) = 0;
 
   Condition wake_;           // wakes the journal's thread
   Condition synced_or_not_;  // wakes the callers of await_sync()
   bool ending_ SEPAL_GUARDED_BY(mutex_) = false;
-  bool due_ SEPAL_GUARDED_BY(mutex_) = false;      // a chore that is due now, without a time
-  SteadyTime last_sync_ SEPAL_GUARDED_BY(mutex_);  // when the last sync began
-  SteadyTime gathered_at_ SEPAL_GUARDED_BY(mutex_){SteadyTime::min()};
-  std::uint64_t frames_synced_ SEPAL_GUARDED_BY(mutex_) = 0;
-  SteadyTime retry_time_ SEPAL_GUARDED_BY(mutex_);
-  std::chrono::milliseconds retry_delay_ SEPAL_GUARDED_BY(mutex_);
-  std::uint64_t window_bytes_ SEPAL_GUARDED_BY(mutex_);  // how far ahead pages are prepared
-  bool pages_due_ SEPAL_GUARDED_BY(mutex_) = false;
-  SteadyTime pages_time_ SEPAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace sepal::storage
