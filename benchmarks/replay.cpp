@@ -50,7 +50,7 @@ class Nobody final : public keyspace::Housekeeper {
  public:
   void dispose(keyspace::FilterPtr) override {}
   void dispose_database(std::shared_ptr<const void>) override {}
-  void settle(keyspace::FilterPtr, bloom::LayerView) override {}
+  void give_pages(keyspace::FilterPtr, bloom::LayerView) override {}
   void due_at(keyspace::Deadline) override {}
 };
 

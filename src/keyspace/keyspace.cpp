@@ -220,7 +220,7 @@ bloom::Filter& Keyspace::insert(DatabaseKey key, FilterPtr filter) {
   bloom::Filter& inserted = *filter;
   about_to_change(key);
   table(key.database).insert(key.key, std::move(filter));
-  settle_newest_layer(inserted);
+  give_pages_to_newest_layer(inserted);
   count_filter(key.database, 0, inserted.byte_count());
   count_table(key.database);
   changed();
@@ -313,7 +313,7 @@ Result<void> Keyspace::append_layer(std::uint32_t database, bloom::Filter& filte
   if (auto appended = filter.append_layer(plan, machine_limits()); !appended) return appended;
   SEPAL_ASSERT(filter.byte_count() > bytes_before, "a filter takes no memory for a further layer");
   count_filter(database, bytes_before, filter.byte_count());
-  settle_newest_layer(filter);
+  give_pages_to_newest_layer(filter);
   changed();
   return {};
 }
@@ -367,7 +367,7 @@ void Keyspace::place(DatabaseKey key, FilterPtr filter, Deadline deadline) {
   if (options_.worker_count > 0) filter->keep_usage(options_.worker_count);
   for (const bloom::LayerView& layer : filter->layers())
     // Layers that an upload has filled are still in small pages.
-    if (layer.fresh()) housekeeper_.settle(filter, layer);
+    if (layer.fresh()) housekeeper_.give_pages(filter, layer);
   if (replaces) {
     drop_mirror(**present);
     housekeeper_.dispose(std::exchange(*present, std::move(filter)));
@@ -418,7 +418,7 @@ bloom::Filter::AddOutcome Keyspace::add_alone(std::uint32_t database, bloom::Fil
   SEPAL_ASSERT(bytes_after >= bytes_before, "a filter has become smaller by an add");
   if (bytes_after != bytes_before) {
     count_filter(database, bytes_before, bytes_after);
-    settle_newest_layer(filter);
+    give_pages_to_newest_layer(filter);
     changed();
   }
   return outcome;
@@ -434,10 +434,10 @@ bool Keyspace::add_recorded(std::uint32_t database, bloom::Filter& filter,
   return added;
 }
 
-void Keyspace::settle_newest_layer(bloom::Filter& filter) {
+void Keyspace::give_pages_to_newest_layer(bloom::Filter& filter) {
   if (options_.worker_count > 0) filter.keep_usage(options_.worker_count);
   // Small layers have no pieces, and no huge page would help them.
-  if (filter.fresh()) housekeeper_.settle(FilterPtr(&filter), filter.newest_layer());
+  if (filter.fresh()) housekeeper_.give_pages(FilterPtr(&filter), filter.newest_layer());
 }
 
 bool Keyspace::remove(DatabaseKey key) {

@@ -343,7 +343,7 @@ std::uint64_t Worker::journal_progress_to_act_on() {
 // their turn too. A turn that is posted while the wait is under way takes the ready streams as well; the wait
 // then leads to a turn that may find nothing.
 void Worker::await_next() {
-  scheduler_.settle(journal_progress_to_act_on());
+  scheduler_.release_replies(journal_progress_to_act_on());
   if (end_when_empty()) return;
   if (scheduler_.has_paused()) await_pause_end();
   if (scheduler_.has_more()) {

@@ -26,8 +26,8 @@ void FirstRequests::look_ahead(const Session::Environment& environment, std::spa
     requests.run(lines);
     lines.ask();
   }
-  // The gate is open: settle() may wait for records of other workers.
-  requests.settle();
+  // The gate is open: seal_record() may wait for records of other workers.
+  requests.seal_record();
 }
 
 // Makes groups of the requests that are alike. A request without an equal runs by itself later.
@@ -98,12 +98,12 @@ void FirstRequests::run(LinesAhead& lines) {
 }
 
 // Settles the record of all groups, as a session does for its batch. The groups share one record of the
-// dispatcher, so it must be taken before any session runs a batch. Outside the gate, as WorkerLog::settle()
-// asks.
-void FirstRequests::settle() {
+// dispatcher, so it must be taken before any session runs a batch. Outside the gate, as
+// WorkerLog::seal_record() asks.
+void FirstRequests::seal_record() {
   const command::BatchRecord record = environment_.dispatcher.take_record();
   if (record.log == nullptr) return;
-  const std::uint64_t position = record.log->settle(record.answered_known);
+  const std::uint64_t position = record.log->seal_record(record.answered_known);
   for (Session* const session : recorded_) session->hold_single(position);
 }
 

@@ -48,7 +48,7 @@ class RunClock {
   void before(const command::CommandSpec* spec) {
     // The same command again: its requests share the measurement that runs.
     if (spec != nullptr && spec == next_) return;
-    settle();
+    record_runs();
     next_ = spec;
   }
 
@@ -78,14 +78,14 @@ class RunClock {
   }
 
   // Reads the clock, and records the requests that ran since the last reading.
-  void settle() {
+  void record_runs() {
     const SteadyTime now = clock_();
     if (spec_ != nullptr && times_ > 0) record(*spec_, first_at_, times_, now - now_);
     restart(now);
   }
 
   // Reads the clock, and drops the time since the last reading, which was spent waiting. Call it only after
-  // settle(), or requests that ran would be dropped too.
+  // record_runs(), or requests that ran would be dropped too.
   void skip_wait() {
     SEPAL_ASSERT(times_ == 0, "requests that ran would not be recorded");
     restart(clock_());
@@ -95,7 +95,7 @@ class RunClock {
   // Each call of a command that may be slow is recorded before the next request runs. Else two CONFIG
   // RESETSTAT in a row would both be counted behind the reset of the second.
   void follow(const command::CommandSpec* spec, const char* at) {
-    if (spec_ != nullptr) settle();
+    if (spec_ != nullptr) record_runs();
     spec_ = spec;
     first_at_ = at;
     times_ = 0;

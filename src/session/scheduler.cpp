@@ -157,7 +157,7 @@ void Scheduler::run_script() {
   carry_on(*client, *step);
 }
 
-void Scheduler::settle(std::uint64_t journal_progress) {
+void Scheduler::release_replies(std::uint64_t journal_progress) {
   queue_waiting(journal_progress);
   // send_kept() comes last: replies that the journal releases become kept ones.
   release_durable();

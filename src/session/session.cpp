@@ -150,13 +150,13 @@ void Session::single_was_run(SteadyTime at) {
   last_run_until_ = at;
   environment_.stats.batches.add();
   client_.bytes_unparsed = 0;
-  settle_figures();
+  update_figures();
 }
 
 Session::Step Session::run(std::chrono::nanoseconds time_max) {
   SEPAL_ASSERT(held_until_ == 0, "nothing runs while replies are held");
   SEPAL_ASSERT(partial_ == nullptr || suspended_ != nullptr, "a long request has lost its words");
-  // FirstRequests has run the only request of this batch. Its reply is there, and its record is settled.
+  // FirstRequests has run the only request of this batch. Its reply is there, and its record is sealed.
   if (std::exchange(single_was_run_, false))
     return hold(end_batch(Step::read), std::exchange(single_position_, 0));
   if (closing_) return Step::close;
@@ -181,7 +181,7 @@ Session::Step Session::run(std::chrono::nanoseconds time_max) {
     }
   }
   last_run_until_ = batch.clock.now();
-  return settle(end_batch(*batch.end));
+  return seal_batch(end_batch(*batch.end));
 }
 
 void Session::run_shared(Batch& batch) {
@@ -194,9 +194,9 @@ void Session::run_shared(Batch& batch) {
     environment_.stats.batches.add();
   }
   run_requests(batch, false);
-  batch.clock.settle();
+  batch.clock.record_runs();
   client_.bytes_unparsed = input_.unparsed().size();
-  settle_figures();
+  update_figures();
 }
 
 void Session::run_alone(Batch& batch) {
@@ -210,9 +210,9 @@ void Session::run_alone(Batch& batch) {
   run_requests(batch, true);
   // Before the gate opens, and other workers see the changes.
   environment_.dispatcher.commit();
-  batch.clock.settle();
+  batch.clock.record_runs();
   client_.bytes_unparsed = input_.unparsed().size();
-  settle_figures();
+  update_figures();
   // The batch has suspended a script. The gate is reserved before it opens: else another thread could close
   // it, and change what the script works on.
   if (environment_.dispatcher.suspended_client() != 0) environment_.gate.reserve();
@@ -366,7 +366,7 @@ bool Session::run_request(Batch& batch, bool alone) {
   const command::Request request = pending_request(batch);
   const std::size_t reply_bytes = reply_.size();
   // The requests before it are recorded now: their time is not that of its first part.
-  if (may_run_in_parts(request)) batch.clock.settle();
+  if (may_run_in_parts(request)) batch.clock.record_runs();
   batch.clock.before(batch.pending_spec);
   const command::Dispatcher::Outcome outcome =
       environment_.dispatcher.run(request, {.now = batch.wall_now,
@@ -581,13 +581,13 @@ void Session::bound_stranger() {
 
 // Ends the batch's record: waits for records of other workers that a reply depends on, and holds the replies
 // if the policy wants them durable first. Gives the next step. Not inside the gate.
-Session::Step Session::settle(Step step) {
+Session::Step Session::seal_batch(Step step) {
   if (runs_script()) {
     if (!hold_replies()) client_.close_after_reply = true;
     return step;
   }
   const command::BatchRecord record = environment_.dispatcher.take_record();
-  std::uint64_t position = record.log == nullptr ? 0 : record.log->settle(record.answered_known);
+  std::uint64_t position = record.log == nullptr ? 0 : record.log->seal_record(record.answered_known);
   // Parts of a long request that ran in earlier batches have left a position to wait for. This batch may have
   // recorded nothing.
   position = std::max(position, std::exchange(partial_position_, 0));
@@ -633,7 +633,7 @@ std::optional<Session::Step> Session::resume_script() {
   const bool fits = give_held();
   const command::Dispatcher::Outcome outcome = environment_.dispatcher.finish_script(reply_);
   closing_ = outcome.next == command::Next::close || client_.close_after_reply || !fits;
-  return settle(end_batch(closing_ ? Step::close : Step::run_again));
+  return seal_batch(end_batch(closing_ ? Step::close : Step::run_again));
 }
 
 Session::Step Session::release() {
@@ -703,7 +703,7 @@ bool Session::answer(const std::function<void(resp::Reply&)>& append) {
 
 // A client that goes without its answer must not hide what it has done.
 void Session::leaves() {
-  settle_figures();
+  update_figures();
   environment_.dispatcher.end_administration(client_, true);
   // Nothing runs any more. A client that lingers is no longer listed, so it must have no memory: another
   // client would be closed for it.
@@ -719,7 +719,7 @@ void Session::leaves() {
   environment_.services.buffers.change_replies(std::exchange(replies_counted_, 0), 0);
 }
 
-void Session::settle_figures() {
+void Session::update_figures() {
   client_.bytes_read += bytes_in_;
   client_.bytes_written += bytes_out_;
   environment_.stats.bytes_in.add(bytes_in_);

@@ -242,7 +242,7 @@ void JournaledWorld::add(std::mt19937_64& random, Model& model, bool in_transact
   if (filter != nullptr &&
       mutator.try_add({database, key}, *filter, items, std::span(added).first(items.size()))) {
     added_count = static_cast<std::uint64_t>(std::ranges::count(added, true));
-    if (!in_transaction) static_cast<void>(log.settle(true));
+    if (!in_transaction) static_cast<void>(log.seal_record(true));
   } else {
     if (filter == nullptr)
       filter = *mutator.create({database, key}, {.error_rate = 0.001,
@@ -388,7 +388,7 @@ void JournaledWorld::set_bit(std::mt19937_64& random, Model& model, const String
   if (found != nullptr && value) {
     keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
     const auto was_set = mutator.try_set_bit(change.key, *found, position);
-    if (was_set && !change.in_transaction) static_cast<void>(log.settle(true));
+    if (was_set && !change.in_transaction) static_cast<void>(log.seal_record(true));
     if (was_set) {
       std::string& bytes = *model[{change.key.database, std::string(change.key.key)}].string;
       REQUIRE(*was_set == ((bytes[byte] & mask) != 0));

@@ -11,7 +11,7 @@ class FreeingHousekeeper final : public keyspace::Housekeeper {
  public:
   void dispose(keyspace::FilterPtr) override {}
   void dispose_database(std::shared_ptr<const void>) override {}
-  void settle(bloom::FilterPtr, bloom::LayerView) override {}
+  void give_pages(bloom::FilterPtr, bloom::LayerView) override {}
   void due_at(keyspace::Deadline) override {}
 };
 

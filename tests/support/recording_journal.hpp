@@ -137,9 +137,9 @@ class RecordingJournal {
   std::atomic<keyspace::Admission> admission{keyspace::Admission::granted};
   std::atomic<bool> takes_freeing{false};                // grants removals whatever `admission` says
   std::atomic<std::int64_t> grants_left{1'000'000'000};  // after so many grants admit() answers `later`
-  std::atomic<std::uint64_t> awaited{0};                 // what settle() returns
-  std::atomic<int> settled{0};                           // calls of settle(false)
-  std::atomic<int> settled_known{0};                     // calls of settle(true)
+  std::atomic<std::uint64_t> awaited{0};                 // what seal_record() returns
+  std::atomic<int> sealed{0};                            // calls of seal_record(false)
+  std::atomic<int> sealed_known{0};                      // calls of seal_record(true)
   std::atomic<int> commits{0};
   std::atomic<int> groups{0};
   std::atomic<bool> misused{false};  // added() was called without begin_add()
@@ -183,8 +183,8 @@ class RecordingJournal {
       for (Recorded& recorded : waiting_) journal_.operations_.push_back(std::move(recorded));
       waiting_.clear();
     }
-    [[nodiscard]] std::uint64_t settle(bool answered_known) override {
-      ++(answered_known ? journal_.settled_known : journal_.settled);
+    [[nodiscard]] std::uint64_t seal_record(bool answered_known) override {
+      ++(answered_known ? journal_.sealed_known : journal_.sealed);
       return journal_.awaited;
     }
 

@@ -53,7 +53,7 @@ class SmallServer {
     const std::string_view view = item;
     mutator.add_alone(name, *keyspace().find(name), {&view, 1}, outcomes);
     log.commit();
-    static_cast<void>(log.settle(true));
+    static_cast<void>(log.seal_record(true));
     journal_->work();
   }
   Result<void> save() {

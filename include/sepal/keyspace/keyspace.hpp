@@ -62,7 +62,7 @@ class Housekeeper {
   // Drops a flushed database, which frees all of its filters.
   virtual void dispose_database(std::shared_ptr<const void> database) = 0;
   // Moves a new big layer into huge pages (LayerView) when requests have filled it.
-  virtual void settle(FilterPtr filter, bloom::LayerView layer) = 0;
+  virtual void give_pages(FilterPtr filter, bloom::LayerView layer) = 0;
   // A key has got a deadline that is sooner than all others.
   virtual void due_at(Deadline deadline) = 0;
 };
@@ -264,7 +264,7 @@ class Keyspace {
                                      std::uint64_t bytes_max) const;
   void replace_string(DatabaseKey key, FilterPtr larger, std::uint64_t bytes_before);
   void dispose_table(std::uint32_t database);
-  void settle_newest_layer(bloom::Filter& filter);
+  void give_pages_to_newest_layer(bloom::Filter& filter);
   void drop_mirror(const bloom::Filter& end);
   void store_deadline(DatabaseKey key, Deadline deadline);
   void about_to_change(DatabaseKey key);  // call it before what the key names changes

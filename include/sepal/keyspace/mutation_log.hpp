@@ -89,7 +89,7 @@ class WorkerLog : public MutationLog {
   // "known already", this returns only when no other worker is still between begin_add() and added() with
   // what that add may have seen. Returns the journal position that must be durable before the replies go out,
   // where replies wait for that; else 0.
-  [[nodiscard]] virtual std::uint64_t settle(bool answered_known) = 0;
+  [[nodiscard]] virtual std::uint64_t seal_record(bool answered_known) = 0;
 };
 
 }  // namespace sepal::keyspace

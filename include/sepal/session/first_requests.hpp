@@ -31,7 +31,7 @@ class FirstRequests {
 
   void gather(std::span<Session* const> sessions, LinesAhead& lines);
   void run(LinesAhead& lines);
-  void settle();
+  void seal_record();
 
   // Requests that run together; they are neighbours in requests_.
   struct Group {

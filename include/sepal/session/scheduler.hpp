@@ -104,7 +104,7 @@ class Scheduler {
   // and give the events to ready(). It lives until Observer::gone. `network`: see base/displace.hpp.
   Client& add(std::unique_ptr<Stream> stream, command::ClientState client, std::uint64_t network = 0);
 
-  // --- a turn: begin_turn(), ready() for each client that is, end_turn(), settle() ---
+  // --- a turn: begin_turn(), ready() for each client that is, end_turn(), release_replies() ---
 
   // `journal_progress` grows whenever the journal is durable up to a further position, has room, or begins to
   // refuse.
@@ -115,22 +115,23 @@ class Scheduler {
   // Runs what the round holds, then one batch of each client that was queued.
   void end_turn();
   // Before the worker waits, also when it had no turn: sends what is kept, and what the journal lets go.
-  void settle(std::uint64_t journal_progress);
+  void release_replies(std::uint64_t journal_progress);
 
   // Clients are queued, or a script is suspended: another turn is to follow without waiting.
   [[nodiscard]] bool has_more() const {
     return !queue_.empty() || environment_.dispatcher.suspended_client() != 0;
   }
-  // True: the worker must call settle() when the journal progresses. Call this first, then read the progress.
+  // True: the worker must call release_replies() when the journal progresses. Call this first, then read the
+  // progress.
   [[nodiscard]] bool awaits_journal() const { return !held_.empty() || !put_off_.empty(); }
 
-  // --- at any time, within a turn or in Observer::buffers_grew, followed by settle() ---
+  // --- at any time, within a turn or in Observer::buffers_grew, followed by release_replies() ---
 
   // As kill(), and gives the client's memory back at once; the client itself is destroyed later. False: it is
   // no client of this worker.
   bool drop(std::uint64_t id);
 
-  // --- between turns, followed by settle() ---
+  // --- between turns, followed by release_replies() ---
 
   // Whether clients are paused.
   [[nodiscard]] bool has_paused() const { return !paused_.empty(); }

@@ -187,7 +187,7 @@ class Session {
   // When the last batch ended.
   [[nodiscard]] SteadyTime last_run_until() const { return last_run_until_; }
   // Brings the counts of bytes up to date. Inside the gate; the session calls it at every batch.
-  void settle_figures();
+  void update_figures();
   // Call it when the client goes: gives all its memory back. Inside the gate.
   void leaves();
 
@@ -243,7 +243,7 @@ class Session {
   void set_requests_counted(std::uint64_t held, std::uint64_t held_by_stranger);
   void count_replies();
   void bound_stranger();
-  Step settle(Step step);
+  Step seal_batch(Step step);
   Step hold(Step step, std::uint64_t position);
   [[nodiscard]] bool hold_replies();
   [[nodiscard]] bool give_held();

@@ -167,14 +167,14 @@ void Adopter::release_all() {
 
 Result<void> Adopter::make_and_adopt(const Job& job, const command::Adoption& adoption) {
   const auto filter = adoption.make(making(job));
-  return filter ? settle_in(job, adoption, *filter) : filter.error();
+  return filter ? put_under_key(job, adoption, *filter) : filter.error();
 }
 
 // The journal may be switched on before the filter is written aside. So the loop looks again, with the gate
 // closed, whether a file is needed.
-Result<void> Adopter::settle_in(const Job& job, const command::Adoption& adoption,
-                                const keyspace::FilterPtr& filter) {
-  SEPAL_ASSERT(filter != nullptr, "there is no filter to settle in");
+Result<void> Adopter::put_under_key(const Job& job, const command::Adoption& adoption,
+                                    const keyspace::FilterPtr& filter) {
+  SEPAL_ASSERT(filter != nullptr, "there is no filter to adopt");
   const bool in_record = bloom::whole_image_bytes(*filter) <= keyspace::recorded_image_bytes_max;
   keyspace::ImageFile file;
   std::optional<Result<void>> outcome;
@@ -254,7 +254,7 @@ std::optional<Result<void>> Adopter::try_adopt(const command::Adoption& adoption
 
 // Waits under `always`. Either a sync of the journal or a generation makes the record durable.
 void Adopter::wait_until_durable() {
-  const std::uint64_t position = parts_->log.settle(false);
+  const std::uint64_t position = parts_->log.seal_record(false);
   const MutexLock lock(mutex_);
   while (!stopping_ && position > parts_->journal.durable_position())
     changed_.wait_for(mutex_, journal_pause);

@@ -76,8 +76,8 @@ class Adopter final : public command::Adoptions {
   void release_all();
   void show_nothing();
   Result<void> make_and_adopt(const Job& job, const command::Adoption& adoption);
-  Result<void> settle_in(const Job& job, const command::Adoption& adoption,
-                         const keyspace::FilterPtr& filter);
+  Result<void> put_under_key(const Job& job, const command::Adoption& adoption,
+                             const keyspace::FilterPtr& filter);
   Result<void> await_room(const Job& job, std::uint64_t byte_count);
   Result<keyspace::ImageFile> write_aside(const Job& job, const keyspace::FilterPtr& filter);
   // Called with the gate closed. Empty: there is no room in the journal yet.

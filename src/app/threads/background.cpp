@@ -59,7 +59,7 @@ void Background::dispose_database(std::shared_ptr<const void> database) {
   });
 }
 
-void Background::settle(keyspace::FilterPtr filter, bloom::LayerView layer) {
+void Background::give_pages(keyspace::FilterPtr filter, bloom::LayerView layer) {
   settling_.add(std::move(filter), layer);
 }
 

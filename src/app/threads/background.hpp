@@ -30,7 +30,7 @@ class Background final : public keyspace::Housekeeper {
   void post(Task task);
   void dispose(keyspace::FilterPtr filter) override;
   void dispose_database(std::shared_ptr<const void> database) override;
-  void settle(keyspace::FilterPtr filter, bloom::LayerView layer) override;
+  void give_pages(keyspace::FilterPtr filter, bloom::LayerView layer) override;
   void due_at(keyspace::Deadline deadline) override { expiry_.due_at(deadline); }
 
   // The part that removes keys when they are due.

@@ -103,9 +103,9 @@ void Expiry::run(const Parts& parts) {
   name_this_thread("expiry");
   for (Pause pause; wait(pause);) {
     pause = remove_some(parts);
-    // No client waits for these removals, but they must not stay unsynced: under `always`, settle() asks for
-    // a sync.
-    static_cast<void>(parts.log.settle(false));
+    // No client waits for these removals, but they must not stay unsynced: under `always`, seal_record() asks
+    // for a sync.
+    static_cast<void>(parts.log.seal_record(false));
   }
 }
 

@@ -78,7 +78,7 @@ class NewItems {
 
   AddRecorder* recorder_;
   std::size_t count_ = 0;
-  // Every begin() gets its end(): between the two, other workers' settle() may wait for this one.
+  // Every begin() gets its end(): between the two, other workers' seal_record() may wait for this one.
   bool begun_ = false;
   // Bytes, because an array of fingerprints would be filled with zeros for each batch.
   alignas(Fingerprint) std::byte bytes_[recorded_items_max * sizeof(Fingerprint)];
@@ -381,7 +381,7 @@ bool Filter::try_add(const Fingerprint& item, bool& added, AddRecorder* recorder
   const bool untouched = layers.size() == 1 && newest.small_and_empty();
   if (!untouched && known(item)) return true;
   // begin() comes before the first bit is set. Otherwise another worker could read the bit, answer "known",
-  // and not wait for the record of this add (WorkerLog::settle).
+  // and not wait for the record of this add (WorkerLog::seal_record).
   if (recorder != nullptr) recorder->begin();
   const Added outcome = newest.add(item);
   added = outcome == Added::yes;

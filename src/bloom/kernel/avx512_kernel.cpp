@@ -259,7 +259,7 @@ class Search {
   }
 
   // Finishes the tests of the layers so far.
-  SEPAL_TARGET void settle() {
+  SEPAL_TARGET void finish_tests() {
     take(held_candidates());
     candidates_ = 0;
   }
@@ -267,14 +267,14 @@ class Search {
  private:
   SEPAL_TARGET void look_plainly(const Blocks& blocks) {
     // The plain kernel takes items from the list itself. The candidates are places in the list, so they are
-    // settled first.
-    settle();
+    // tested first.
+    finish_tests();
     kernels().front().find({&blocks, 1}, pending_);
     products_made_ = false;
   }
 
   SEPAL_TARGET void look_in_lines(const Blocks& blocks) {
-    settle();
+    finish_tests();
     take(is_power_of_two(blocks) ? held_in_lines<PowerOfTwoLanes>(blocks, pending_)
                                  : held_in_lines<AnyWidthLanes>(blocks, pending_));
   }
@@ -289,9 +289,9 @@ class Search {
     const Items held = held_candidates();
     take(held);
     candidates_ = _pext_u64(set, ~held);
-    // The layer outlives this pointer: find() settles before it returns.
+    // The layer outlives this pointer: find() finishes the tests before it returns.
     layer_ = &blocks;
-    if (std::popcount(candidates_) > candidates_max) settle();
+    if (std::popcount(candidates_) > candidates_max) finish_tests();
   }
 
   [[nodiscard]] SEPAL_TARGET Items held_candidates() const {
@@ -331,7 +331,7 @@ SEPAL_TARGET void find(std::span<const Blocks> layers, Pending& pending) {
     if (pending.count == 0) return;
     search.look_in(blocks);
   }
-  search.settle();
+  search.finish_tests();
 }
 
 // The item's bits of a block within a line: lane w has the bits of word w.

@@ -584,7 +584,7 @@ keyspace::Admission Dispatcher::admit(keyspace::WorkerLog* log, const Request& r
   const std::uint64_t bytes_max = more ? most_record_bytes(request, item_count, moment)
                                        : record_bytes_of(spec, request.words, item_count, 0, moment);
   const auto admission = log->admit(bytes_max, change_of(request, moment.now));
-  // After the batch the session settles with this log.
+  // After the batch the session seals the record of this log.
   if (admission == keyspace::Admission::granted) record_.log = log;
   return admission;
 }

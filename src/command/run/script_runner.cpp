@@ -127,7 +127,8 @@ void ScriptRunner::note_duration() {
 }
 
 // Called with the gate closed, which guards what other workers read of the suspended script. Batches of other
-// clients settle meanwhile and take the dispatcher's record with them, so the script's record is kept here.
+// clients seal theirs meanwhile and take the dispatcher's record with them, so the script's record is kept
+// here.
 void ScriptRunner::set_aside() {
   SEPAL_ASSERT(!services_.busy && suspended(), "one script at a time is suspended");
   record_ = std::exchange(dispatcher_.record_, {});

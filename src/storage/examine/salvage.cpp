@@ -39,7 +39,7 @@ class Freeing final : public keyspace::Housekeeper {
  public:
   void dispose(keyspace::FilterPtr) override {}
   void dispose_database(std::shared_ptr<const void>) override {}
-  void settle(keyspace::FilterPtr, bloom::LayerView) override {}
+  void give_pages(keyspace::FilterPtr, bloom::LayerView) override {}
   void due_at(keyspace::Deadline) override {}
 };
 
@@ -281,7 +281,7 @@ class Salvage {
     return {};
   }
 
-  // False: the journal ends here. Adds that still wait are settled before this returns, because the applier
+  // False: the journal ends here. Adds that still wait are applied before this returns, because the applier
   // keeps views of the frames, and these are valid only now.
   Result<bool> apply(JournalApplier& applier, std::span<const JournalFrame> frames,
                      const JournalReader& reader) {
@@ -289,13 +289,13 @@ class Salvage {
       if (resumes(frame)) {
         lose(reader.path_of(frame).string() + " from offset " + std::to_string(frame.offset) +
              " on: the journal was off before");
-        if (auto settled = applier.settle(); !settled) return settled.error();
+        if (auto applied = applier.apply_adds(); !applied) return applied.error();
         return false;
       }
       if (auto brought = bring_file(applier, frame); !brought) return brought.error();
       if (auto applied = applier.apply(frame); !applied) return applied.error();
     }
-    if (auto settled = applier.settle(); !settled) return settled.error();
+    if (auto applied = applier.apply_adds(); !applied) return applied.error();
     return true;
   }
 

@@ -264,14 +264,14 @@ Result<void> JournalApplier::apply(const JournalFrame& frame) {
     const auto operation = decoder.next();
     if (!operation) {
       // The operations before the wrong one are whole, and salvage keeps them.
-      auto settled = settle();
-      return settled ? at_offset(frame.offset, operation.error()) : settled;
+      auto applied = apply_adds();
+      return applied ? at_offset(frame.offset, operation.error()) : applied;
     }
     const bool changes_key = !std::holds_alternative<format::Added>((*operation)->change);
     if (changes_key) {
       // Adds do not commute with other operations: this one may be the creation, the growth or the end of
       // their filter.
-      if (auto settled = settle(); !settled) return settled;
+      if (auto applied = apply_adds(); !applied) return applied;
       const Applied applied(*this, frame.position);
       if (auto done = std::visit(applied, (*operation)->change); !done)
         return at_offset(frame.offset, done.error());
@@ -288,7 +288,7 @@ Result<void> JournalApplier::apply(const JournalFrame& frame) {
   return {};
 }
 
-Result<void> JournalApplier::settle() {
+Result<void> JournalApplier::apply_adds() {
   Result<void> done;
   for (std::span<const Add> adds = adds_; done && !adds.empty();) {
     const auto few = adds.first(std::min(adds.size(), prefetched_adds));

@@ -4,8 +4,8 @@
 // layers and counts were taken at a position of their own, a little later. Adds to that filter, and its
 // growth, are left out up to that position: otherwise they would be counted twice.
 //
-// Adds commute, so they wait until another operation comes or until settle(). Then the memory of their keys
-// and filters is prefetched together, and consecutive items for one filter are set together.
+// Adds commute, so they wait until another operation comes or until apply_adds(). Then the memory of their
+// keys and filters is prefetched together, and consecutive items for one filter are set together.
 #pragma once
 
 #include <sepal/base/assert.hpp>
@@ -54,12 +54,12 @@ class JournalApplier {
                  MissingKeys missing_keys = MissingKeys::damage)
       : keyspace_(keyspace), positions_(std::move(positions)), missing_keys_(missing_keys) {}
 
-  // Called with the frames in their order. The bytes of a frame stay valid until settle(). Errors: damaged,
-  // too_large and out_of_memory, with the offset, in a sentence without the file's name. After an error, the
-  // operations before the wrong one are applied.
+  // Called with the frames in their order. The bytes of a frame stay valid until apply_adds(). Errors:
+  // damaged, too_large and out_of_memory, with the offset, in a sentence without the file's name. After an
+  // error, the operations before the wrong one are applied.
   Result<void> apply(const JournalFrame& frame);
   // Called after the last frame, before the gate opens. Errors as apply().
-  Result<void> settle();
+  Result<void> apply_adds();
   // Called before a frame that begins with a filter in a file (adopted_file), with the filter that was read
   // from there. Null: the filter is lost.
   void bring(keyspace::FilterPtr filter) {

@@ -113,7 +113,7 @@ void JournalCore::append_frame(std::span<const std::byte> body, std::uint64_t bo
   SEPAL_ASSERT(bytes <= frame_bytes_max_, "an operation that no segment has room for");
   if (room_.needs_next(bytes)) rotate();
   // The first frame since the last sync wakes the journal's thread, which may sleep without a timeout. Under
-  // `always` settle() wakes it.
+  // `always` seal_record() wakes it.
   if (policy() == JournalPolicy::everysec && !unsynced()) note_due();
   JournalSegment& active = *room_.active();
   SEPAL_ASSERT(active.end_position() == position(), "the active segment does not end where the journal ends");

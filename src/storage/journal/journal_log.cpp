@@ -141,7 +141,7 @@ void JournalLog::append_frame() {
   pending_.clear();
 }
 
-std::uint64_t JournalLog::settle(bool answered_known) {
+std::uint64_t JournalLog::seal_record(bool answered_known) {
   // The position is read after this wait, so it covers the frames that were waited for.
   if (answered_known) wait_for_adds();
   if (core_.policy() != JournalPolicy::always) return 0;
@@ -150,7 +150,7 @@ std::uint64_t JournalLog::settle(bool answered_known) {
 }
 
 // No circle of waits arises: a worker between begin_add() and added() may wait for the lock of a shard or of
-// the journal, but never in settle().
+// the journal, but never in seal_record().
 void JournalLog::wait_for_adds() const {
   // Pairs with the fence in begin_add(): if this worker has read a bit of an add, the loads below find the
   // count of that add odd, or already higher.

@@ -23,7 +23,7 @@
 namespace sepal::storage {
 
 // Counts the beginnings and ends of a worker's adds: odd between begin_add() and added(). Other workers read
-// it in settle(), so it has a cache line of its own.
+// it in seal_record(), so it has a cache line of its own.
 struct alignas(64) AddCount {
   std::atomic<std::uint64_t> value{0};
 };
@@ -48,7 +48,7 @@ class JournalLog final : public keyspace::WorkerLog {
   void commit() override;
   void begin_group() override;
   void end_group() override;
-  [[nodiscard]] std::uint64_t settle(bool answered_known) override;
+  [[nodiscard]] std::uint64_t seal_record(bool answered_known) override;
 
   // Called with the gate closed.
   void release_reserve() {

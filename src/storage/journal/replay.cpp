@@ -105,7 +105,7 @@ class Replay {
       bytes_ += format::frame_bytes(frame.body.size());
     }
     // Before the gate opens and the reader goes on: the adds that wait are views of its buffer.
-    return applier_.settle();
+    return applier_.apply_adds();
   }
 
   [[nodiscard]] Error named(const Error& error, const JournalFrame& frame) const {

@@ -319,7 +319,7 @@ class Migration {
     std::int64_t small_bytes = 0;
     for (std::size_t i = 0; i < filters.size(); ++i) {
       if (!filters[i].is_filter) continue;
-      const auto differs = settle(filters[i], there[i]);
+      const auto differs = needs_copy(filters[i], there[i]);
       if (!differs) return differs.error();
       if (!*differs) continue;
       if (filters[i].figures.bytes > small_filter_bytes) {
@@ -346,7 +346,7 @@ class Migration {
   }
 
   // False: there is nothing to copy.
-  Result<bool> settle(const RemoteKey& source, const RemoteKey& target) {
+  Result<bool> needs_copy(const RemoteKey& source, const RemoteKey& target) {
     const Verdict what = verdict(source, target);
     if (what == Verdict::copy) return true;
     advance(weight_of(source));

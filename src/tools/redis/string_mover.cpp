@@ -188,7 +188,7 @@ Result<void> StringMover::move_short(std::span<const StringPair> pairs) {
   for (const ShortPair& one : *found) {
     if (one.theirs.view().is_text()) {
       const auto difference = difference_of(one.ours.view().text(), one.theirs.view().text());
-      const auto differs = settle(one.pair, difference, one.sample);
+      const auto differs = needs_copy(one.pair, difference, one.sample);
       if (!differs) return differs.error();
       if (!*differs) continue;
     }
@@ -224,7 +224,7 @@ Result<void> StringMover::move_long(const StringPair& pair) {
   if (pair.target->is_string) {
     const auto difference = compare(pair, sample);
     if (!difference) return difference.error();
-    const auto differs = *difference ? settle(pair, **difference, sample) : Result<bool>(false);
+    const auto differs = *difference ? needs_copy(pair, **difference, sample) : Result<bool>(false);
     if (!differs) return differs.error();
     if (!*differs) {
       parts_.advance(source.string_bytes);
@@ -407,7 +407,8 @@ void StringMover::keep(Sample sample) {
 // The rule of decisions/0028: a bit that only the source has means a copy. Bits that only the target has come
 // from clients of the target, and a copy would lose them.
 // False: there is nothing to copy.
-Result<bool> StringMover::settle(const StringPair& pair, StringDifference difference, const Sample& sample) {
+Result<bool> StringMover::needs_copy(const StringPair& pair, StringDifference difference,
+                                     const Sample& sample) {
   if (difference.first_has_more) return true;
   if (difference.second_has_more) {
     refuse(*pair.source, "the target's string has all bits of the source's and more, so it is left alone");

@@ -97,7 +97,7 @@ class StringMover {
 
   [[nodiscard]] Sample sample_of(const RemoteKey& source);
   void keep(Sample sample);
-  Result<bool> settle(const StringPair& pair, StringDifference difference, const Sample& sample);
+  Result<bool> needs_copy(const StringPair& pair, StringDifference difference, const Sample& sample);
   void moved(std::uint64_t byte_count, const Sample& sample);
   void refuse(const RemoteKey& source, const std::string& why);
   Result<void> check(const Sample& sample);

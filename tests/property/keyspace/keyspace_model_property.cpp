@@ -29,7 +29,7 @@ class CountingHousekeeper final : public keyspace::Housekeeper {
     filter.reset();
   }
   void dispose_database(std::shared_ptr<const void>) override { ++disposed_count; }
-  void settle(FilterPtr, bloom::LayerView) override {}
+  void give_pages(FilterPtr, bloom::LayerView) override {}
   void due_at(keyspace::Deadline) override {}
   std::uint64_t disposed_count = 0;
 };

@@ -73,7 +73,7 @@ class Walk {
         if (pick(4) != 0) return;
         place.broken_off = true;
         world_.scheduler.kill(world_.id(place.index));
-        world_.scheduler.settle(world_.progress);
+        world_.scheduler.release_replies(world_.progress);
         return replace_gone();
       case 3:
         if (peer.ended) return;
@@ -157,7 +157,7 @@ class Walk {
   void answer(Place& place) {
     if (world_.peer(place.index).destroyed || world_.state(place.index) != State::waiting) return;
     world_.scheduler.answer(world_.id(place.index), [](resp::Reply& reply) { reply.ok(); });
-    world_.scheduler.settle(world_.progress);
+    world_.scheduler.release_replies(world_.progress);
     look(place);
     replace_gone();
   }

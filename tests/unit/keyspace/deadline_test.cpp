@@ -23,7 +23,7 @@ class Waking final : public Housekeeper {
  public:
   void dispose(FilterPtr) override { ++disposed; }
   void dispose_database(std::shared_ptr<const void>) override {}
-  void settle(FilterPtr, bloom::LayerView) override {}
+  void give_pages(FilterPtr, bloom::LayerView) override {}
   void due_at(Deadline deadline) override { due.push_back(deadline); }
   std::vector<Deadline> due;
   int disposed = 0;

@@ -24,7 +24,7 @@ class RecordingHousekeeper final : public keyspace::Housekeeper {
   void dispose_database(std::shared_ptr<const void> database) override {
     disposed_databases.push_back(std::move(database));
   }
-  void settle(FilterPtr filter, bloom::LayerView layer) override { settling.emplace_back(filter, layer); }
+  void give_pages(FilterPtr filter, bloom::LayerView layer) override { settling.emplace_back(filter, layer); }
   void due_at(keyspace::Deadline deadline) override { due.push_back(deadline); }
   std::vector<FilterPtr> disposed;
   std::vector<std::pair<FilterPtr, bloom::LayerView>> settling;

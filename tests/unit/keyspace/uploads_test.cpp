@@ -266,7 +266,7 @@ class AskingHousekeeper final : public Housekeeper {
     ++disposed;
   }
   void dispose_database(std::shared_ptr<const void>) override {}
-  void settle(FilterPtr, bloom::LayerView) override {}
+  void give_pages(FilterPtr, bloom::LayerView) override {}
   void due_at(Deadline) override {}
 
   const Uploads* uploads = nullptr;

@@ -37,7 +37,7 @@ struct JournalWorld : ServerWorld {
 
   // Waits until so many batches have ended, and the workers serve another client.
   void await_batches(int count) {
-    REQUIRE(eventually([&] { return ground.recording.settled + ground.recording.settled_known == count; }));
+    REQUIRE(eventually([&] { return ground.recording.sealed + ground.recording.sealed_known == count; }));
     REQUIRE(connect()->ask(ping, pong.size()) == pong);
   }
   void make_durable(std::uint64_t position) {

@@ -104,7 +104,7 @@ TEST_CASE("a client that is dropped within a turn gives its memory back at once"
   CHECK(world.gone == 1);
   CHECK(world.peer(0).destroyed);
   CHECK(world.services.buffers.requests() == 2 * before);
-  world.scheduler.settle(0);
+  world.scheduler.release_replies(0);
   world.turn({"", ping});
   CHECK_FALSE(world.scheduler.empty());
 }

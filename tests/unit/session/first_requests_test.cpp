@@ -165,12 +165,12 @@ TEST_CASE("each client gets its answer in its own protocol version", "[session]"
 TEST_CASE("answers to adds that ran together wait for the journal, and answers to look-ups do not",
           "[session]") {
   FilterWorld world(4);
-  const int settled_before = world.ground.recording.settled;
+  const int sealed_before = world.ground.recording.sealed;
   world.ground.recording.awaited = 100;
   world.ground.journal.durable = 99;
   world.receive({add("k", "a"), exists("k", "z"), add("k", "b"), exists("k", "y")});
   world.look_ahead();
-  CHECK(world.ground.recording.settled == settled_before + 1);
+  CHECK(world.ground.recording.sealed == sealed_before + 1);
   for (const std::size_t index : {0, 2}) {
     CHECK(world.sessions[index]->run() == Step::hold);
     CHECK(world.sessions[index]->held_until() == 100);
@@ -183,7 +183,7 @@ TEST_CASE("answers to adds that ran together wait for the journal, and answers t
 
   // A client that is told "known" waits for workers that may be adding the item.
   world.round({add("k", "a"), add("k", "c"), ping, ping});
-  CHECK(world.ground.recording.settled_known == 1);
+  CHECK(world.ground.recording.sealed_known == 1);
   // The next request does not wait.
   world.ground.recording.awaited = 0;
   CHECK(world.sessions[0]->release() == Step::read);

@@ -25,7 +25,7 @@ struct MonitoredWorld : SchedulerWorld {
   }
   void push() {
     scheduler.push(id(), line);
-    scheduler.settle(progress);
+    scheduler.release_replies(progress);
   }
   [[nodiscard]] std::uint64_t waiting() const { return services.buffers.replies(); }
 };

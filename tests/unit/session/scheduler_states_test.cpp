@@ -34,7 +34,7 @@ constexpr After put_off{State::put_off};
 constexpr After paused{State::paused};
 constexpr After lingering{State::lingering};
 
-// The state after a whole turn with the event, and settle().
+// The state after a whole turn with the event, and release_replies().
 struct Row {
   After bytes;       // the client has sent a PING
   After peer_ended;  // its peer sends no more
@@ -282,7 +282,7 @@ void check(State state, const char* event, After expected, const auto& happen) {
   if (is_within_turn(state)) {
     world->finish();
   } else {
-    world->scheduler.settle(world->progress);
+    world->scheduler.release_replies(world->progress);
   }
   INFO("state " << static_cast<int>(state) << " event " << event);
   REQUIRE(world->peer().destroyed == !expected.has_value());

@@ -203,11 +203,11 @@ TEST_CASE("replies are held until the journal is durable, in the order of positi
   CHECK(world.received(2) == pong);
   CHECK(world.scheduler.awaits_journal());
   world.ground.journal.durable = 100;
-  world.scheduler.settle(world.progress);
+  world.scheduler.release_replies(world.progress);
   CHECK(world.received(0).empty());
   CHECK(world.received(1) == ":0\r\n" + pong);
   world.ground.journal.durable = 200;
-  world.scheduler.settle(world.progress);
+  world.scheduler.release_replies(world.progress);
   CHECK(world.received(0) == ":1\r\n");
   CHECK_FALSE(world.scheduler.awaits_journal());
 }
@@ -254,7 +254,7 @@ TEST_CASE("progress of the journal while earlier replies are held is not missed"
   world.ground.recording.grants_left = 100;
   world.ground.journal.durable = 100;
   ++world.progress;
-  world.scheduler.settle(world.progress);
+  world.scheduler.release_replies(world.progress);
   CHECK(world.scheduler.has_more());
   world.turn({});
   CHECK(world.received() == ":1\r\n" + pong + ":1\r\n");
@@ -286,7 +286,7 @@ TEST_CASE("a late answer follows the replies that were sent, held or not taken b
     world.ground.recording.awaited = 100;
     world.turn({add + save + ping});
     world.scheduler.answer(1, done);
-    world.scheduler.settle(0);
+    world.scheduler.release_replies(0);
     CHECK(world.received().empty());
     world.ground.journal.durable = 100;
     world.turn({});
@@ -429,7 +429,7 @@ TEST_CASE("a stop runs the requests that have arrived from any number of clients
   world.turn({request({"SAVE"})});
   world.peer(0).to_send.clear();
   world.scheduler.stop();
-  world.scheduler.settle(0);
+  world.scheduler.release_replies(0);
   CHECK(world.peer(0).destroyed);
   for (std::size_t i = 1; i < world.peers.size(); ++i) CHECK(world.received(i) == pong);
   for (auto& peer : world.peers) peer->acknowledged = true;
@@ -442,7 +442,7 @@ TEST_CASE("a stop waits for the journal, but not for ever", "[session]") {
   world.ground.recording.awaited = 100;
   world.turn({add, add});
   world.scheduler.stop();
-  world.scheduler.settle(0);
+  world.scheduler.release_replies(0);
   CHECK(world.state(0) == State::held);
   CHECK(world.scheduler.cut_off() == 2);
   CHECK(world.scheduler.empty());
@@ -480,7 +480,7 @@ TEST_CASE("a stop removes clients when the event that they wait for has come", "
   world.peer(2).room = 1;
   world.turn({"", "", ping + request({"SAVE"})});
   world.scheduler.stop();
-  world.scheduler.settle(world.progress);
+  world.scheduler.release_replies(world.progress);
   CHECK(world.state(0) == State::sending);
   CHECK(world.state(1) == State::put_off);
   world.peer(0).room = Peer::any_amount;

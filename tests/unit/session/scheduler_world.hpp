@@ -134,7 +134,7 @@ struct SchedulerWorld : SessionWorld {
   }
   void finish() {
     scheduler.end_turn();
-    scheduler.settle(progress);
+    scheduler.release_replies(progress);
   }
   // A turn in which these events have happened to one client.
   void happens(std::uint32_t events, std::size_t index = 0) {

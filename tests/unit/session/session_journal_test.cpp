@@ -30,15 +30,16 @@ struct JournalWorld : test::SessionWorld {
   std::atomic<std::uint64_t>& durable() { return ground.journal.durable; }
 };
 
-TEST_CASE("a batch that may have added settles once, a batch that only reads does not", "[session]") {
+TEST_CASE("a batch that may have added seals its record once, a batch that only reads does not",
+          "[session]") {
   JournalWorld world;
   CHECK(world.give(ping + request({"BF.EXISTS", "k", "a"})) == Step::read);
-  CHECK(world.recording().settled + world.recording().settled_known == 0);
+  CHECK(world.recording().sealed + world.recording().sealed_known == 0);
   CHECK(world.give(add_a + request({"BF.ADD", "k", "b"}) + ping) == Step::read);
-  CHECK(world.recording().settled == 1);
-  CHECK(world.recording().settled_known == 0);
+  CHECK(world.recording().sealed == 1);
+  CHECK(world.recording().sealed_known == 0);
   CHECK(world.give(add_a + request({"BF.ADD", "k", "c"})) == Step::read);
-  CHECK(world.recording().settled_known == 1);
+  CHECK(world.recording().sealed_known == 1);
   CHECK(world.taken_output() == pong + no + yes + yes + pong + no + yes);
   CHECK(world.recording().operations().size() == 4);
 }

@@ -60,7 +60,7 @@ TEST_CASE_METHOD(JournalFixture, "an add without new items records nothing", "[s
   log().begin_add();
   log().added(key, {});
   CHECK(journal->position() == 0);
-  CHECK(log().settle(true) == 0);
+  CHECK(log().seal_record(true) == 0);
 }
 
 TEST_CASE_METHOD(JournalFixture, "a segment begins at its given position", "[storage][journal]") {
@@ -185,39 +185,39 @@ TEST_CASE_METHOD(JournalFixture, "nothing is recorded under off", "[storage][jou
   CHECK_FALSE(log().recording());
   CHECK(names().empty());
   CHECK(journal->status().accepting);
-  CHECK(log().settle(false) == 0);
+  CHECK(log().seal_record(false) == 0);
 }
 
 TEST_CASE_METHOD(JournalFixture, "only under always replies wait for a position", "[storage][journal]") {
   open(test::with_policy(JournalPolicy::always));
   REQUIRE(add(1));
-  CHECK(log().settle(false) == journal->position());
+  CHECK(log().seal_record(false) == journal->position());
   journal->set_policy(JournalPolicy::everysec);
-  CHECK(log().settle(false) == 0);
+  CHECK(log().seal_record(false) == 0);
 }
 
 TEST_CASE_METHOD(JournalFixture,
-                 "a worker that saw another worker's add settles only when the add is recorded",
+                 "a worker that saw another worker's add seals its record only when the add is recorded",
                  "[storage][journal]") {
   open(test::with_policy(JournalPolicy::always), 0, 2);
   REQUIRE(log(0).admit(1000) == Admission::granted);
   log(0).begin_add();
-  CHECK(log(1).settle(false) == 0);  // worker 1 answered no item as known
+  CHECK(log(1).seal_record(false) == 0);  // worker 1 answered no item as known
 
-  std::atomic<std::uint64_t> settled{0};
-  std::thread other([&] { settled = log(1).settle(true); });
+  std::atomic<std::uint64_t> sealed{0};
+  std::thread other([&] { sealed = log(1).seal_record(true); });
   std::this_thread::yield();
-  CHECK(settled == 0);
+  CHECK(sealed == 0);
   log(0).added(key, test::fingerprints_from(1, 1));
   other.join();
-  CHECK(settled == journal->position());
-  CHECK(settled == test::add_bytes(1));
+  CHECK(sealed == journal->position());
+  CHECK(sealed == test::add_bytes(1));
 }
 
 TEST_CASE_METHOD(JournalFixture, "a worker that adds does not wait for itself", "[storage][journal]") {
   open();
   log().begin_add();
-  CHECK(log().settle(true) == 0);
+  CHECK(log().seal_record(true) == 0);
 }
 
 }  // namespace journal_recording_test

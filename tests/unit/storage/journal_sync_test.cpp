@@ -40,7 +40,7 @@ TEST_CASE_METHOD(JournalFixture, "one sync serves all waiting clients", "[storag
   std::uint64_t highest = 0;
   for (std::size_t worker = 0; worker < 3; ++worker) {
     REQUIRE(add(worker, 1, worker));
-    highest = log(worker).settle(false);
+    highest = log(worker).seal_record(false);
   }
   REQUIRE(journal->status().syncs == 0);
   const int before = progress_count;
@@ -400,7 +400,7 @@ TEST_CASE_METHOD(JournalFixture, "a worker that waits for a generation is told w
   journal->set_policy(JournalPolicy::always);
   journal->work();
   REQUIRE(add(1));
-  const std::uint64_t awaited = log().settle(false);
+  const std::uint64_t awaited = log().seal_record(false);
   journal->work();
   REQUIRE(journal->durable_position() < awaited);
   const int before = progress_count;

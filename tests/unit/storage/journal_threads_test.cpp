@@ -82,7 +82,7 @@ class Workers {
         wait_for_progress();
         continue;
       }
-      const std::uint64_t position = log.settle(request % 3 == 0);
+      const std::uint64_t position = log.seal_record(request % 3 == 0);
       wait_until([&] { return journal->durable_position() >= position; });
       ++request;
     }
