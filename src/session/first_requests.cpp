@@ -9,7 +9,7 @@ namespace sepal::session {
 
 using command::Dispatcher;
 
-static_assert(round_max <= Dispatcher::singles_max);
+static_assert(round_max <= Dispatcher::lone_requests_max);
 
 void FirstRequests::look_ahead(const Session::Environment& environment, std::span<Session* const> sessions) {
   SEPAL_ASSERT(sessions.size() <= round_max, "more sessions than a round has");
@@ -32,24 +32,24 @@ void FirstRequests::look_ahead(const Session::Environment& environment, std::spa
 
 // Makes groups of the requests that are alike. A request without an equal runs by itself later.
 void FirstRequests::gather(std::span<Session* const> sessions, LinesAhead& lines) {
-  struct Single {
+  struct Lone {
     Session* session;
     command::Request request;
     bool taken = false;
   };
-  boost::container::static_vector<Single, round_max> singles;
+  boost::container::static_vector<Lone, round_max> lone;
   for (Session* const session : sessions) {
     session->look_ahead();
-    if (const auto request = session->single()) {
-      singles.push_back({.session = session, .request = *request});
+    if (const auto request = session->lone_request()) {
+      lone.push_back({.session = session, .request = *request});
     } else {
       session->collect_lines(lines);
     }
   }
-  for (const Single& first : singles) {
+  for (const Lone& first : lone) {
     if (first.taken) continue;
     const std::size_t begin = requests_.size();
-    for (Single& each : singles) {
+    for (Lone& each : lone) {
       if (each.taken || !Dispatcher::alike(first.request, each.request)) continue;
       each.taken = true;
       sessions_.push_back(each.session);
@@ -74,7 +74,7 @@ void FirstRequests::run(LinesAhead& lines) {
     const auto requests = std::span(requests_).subspan(group.first, group.count);
     SEPAL_ASSERT(group.count > 1 && requests.front().spec != nullptr,
                  "a group of requests has several members and a row");
-    const bool were_run = dispatcher.run_singles(requests, {.now = wall_now, .steady_now = now});
+    const bool were_run = dispatcher.run_lone_requests(requests, {.now = wall_now, .steady_now = now});
     const SteadyTime began = std::exchange(now, environment_.steady_now());
     const auto their_sessions = std::span(sessions_).subspan(group.first, group.count);
     if (!were_run) {
@@ -91,7 +91,7 @@ void FirstRequests::run(LinesAhead& lines) {
                             .duration = now - began,
                             .now = wall_now});
     for (Session* const session : their_sessions) {
-      session->single_was_run(now);
+      session->lone_request_ran(now);
       if (spec.flags.has(command::Flag::write)) recorded_.push_back(session);
     }
   }
@@ -104,7 +104,7 @@ void FirstRequests::seal_record() {
   const command::BatchRecord record = environment_.dispatcher.take_record();
   if (record.log == nullptr) return;
   const std::uint64_t position = record.log->seal_record(record.answered_known);
-  for (Session* const session : recorded_) session->hold_single(position);
+  for (Session* const session : recorded_) session->hold_lone_reply(position);
 }
 
 }  // namespace sepal::session

@@ -24,7 +24,7 @@ constexpr std::size_t line_end_bytes = 2;
 constexpr std::size_t filled_bytes_max = 256 * 1024;
 
 // The longest request that may run together with requests of other clients.
-constexpr std::size_t single_bytes_max = 1024;
+constexpr std::size_t lone_request_bytes_max = 1024;
 
 // How much of batch_requests_max a request of so many words takes: each word behind the key may be an item.
 std::size_t share_of(std::size_t word_count) {
@@ -61,32 +61,33 @@ struct Session::Batch {
   // in the environment's similar_words.
   std::size_t similar = 0;
   std::size_t similar_at = 0;
-  std::array<std::string_view, together_words + together_tail_max> single{};
-  std::size_t single_words = together_words;
+  std::array<std::string_view, together_words + together_tail_max> copied_words{};
+  std::size_t copied_count = together_words;
 
   void ends(Step step) { end = step; }
   [[nodiscard]] bool holds_requests() const { return together_at < together || similar_at < similar; }
   // Makes the next of these requests the pending one. Its bytes begin where the request before it ends:
-  // behind that request's last word and the end of its line. So `single` must still hold the request before.
+  // behind that request's last word and the end of its line. So `copied_words` must still hold the request
+  // before.
   void take_held(const Environment& environment) {
-    const std::string_view last = single[single_words - 1];
+    const std::string_view last = copied_words[copied_count - 1];
     pending_at = last.data() + last.size() + line_end_bytes;
     if (together_at < together) {
-      const std::string_view item = std::exchange(single[2], environment.last_words[together_at++]);
+      const std::string_view item = std::exchange(copied_words[2], environment.last_words[together_at++]);
       // The bytes behind the item are the same as in the request before.
-      if (single_words > together_words)
-        single[single_words - 1] = {single[2].end() + (last.begin() - item.end()), last.size()};
+      if (copied_count > together_words)
+        copied_words[copied_count - 1] = {copied_words[2].end() + (last.begin() - item.end()), last.size()};
     } else {
       const auto& words = environment.similar_words[similar_at++];
-      single[1] = words.second;
-      single[2] = words.last;
+      copied_words[1] = words.second;
+      copied_words[2] = words.last;
     }
-    pending = std::span(single).first(single_words);
+    pending = std::span(copied_words).first(copied_count);
   }
   // Copies the words of the pending request.
   void hold_pending() {
-    std::ranges::copy(pending, single.begin());
-    single_words = pending.size();
+    std::ranges::copy(pending, copied_words.begin());
+    copied_count = pending.size();
   }
 };
 
@@ -104,7 +105,7 @@ Session::~Session() {
 }
 
 void Session::input_arrived(std::size_t byte_count) {
-  SEPAL_ASSERT(!single_was_run_ && !ahead_, "bytes arrive before the session has run what is there");
+  SEPAL_ASSERT(!lone_request_ran_ && !ahead_, "bytes arrive before the session has run what is there");
   input_.arrived(byte_count);
   bytes_in_ += byte_count;
 }
@@ -121,15 +122,15 @@ void Session::collect_lines(LinesAhead& lines) const {
 }
 
 // After the end of the input the session must also close, so the request then runs in run().
-std::optional<command::Request> Session::single() {
+std::optional<command::Request> Session::lone_request() {
   SEPAL_ASSERT(ahead_.has_value(), "a session is asked for its first request before it looked ahead");
   const std::size_t bytes = input_.unparsed().size();
   // The request must be all that the client has sent, and its reply the next thing that leaves as it is. A
   // transaction would queue the request, and CLIENT REPLY would drop the reply: run() deals with these.
   if (ahead_->progress != resp::Progress::complete || parser_.consumed() != bytes ||
-      bytes > single_bytes_max || !command::Dispatcher::runs_together(ahead_->spec, parser_.words().size()) ||
-      input_ended_ || closing_ || waiting_ || has_output() || client_.transaction != nullptr ||
-      client_.replies != command::Replies::all)
+      bytes > lone_request_bytes_max ||
+      !command::Dispatcher::runs_together(ahead_->spec, parser_.words().size()) || input_ended_ || closing_ ||
+      waiting_ || has_output() || client_.transaction != nullptr || client_.replies != command::Replies::all)
     return std::nullopt;
   return command::Request{.client = client_,
                           .reply = reply_,
@@ -140,10 +141,10 @@ std::optional<command::Request> Session::single() {
 
 // Inside the gate. The reply is in the session's own memory, not in the lent one: several sessions have such
 // a reply at a time.
-void Session::single_was_run(SteadyTime at) {
-  SEPAL_ASSERT(ahead_.has_value() && !single_was_run_, "a first request runs once");
+void Session::lone_request_ran(SteadyTime at) {
+  SEPAL_ASSERT(ahead_.has_value() && !lone_request_ran_, "a first request runs once");
   SEPAL_ASSERT(has_output(), "what was run has a reply");
-  single_was_run_ = true;
+  lone_request_ran_ = true;
   ahead_.reset();
   input_.consume(parser_.consumed());
   last_run_at_ = at;
@@ -157,8 +158,8 @@ Session::Step Session::run(std::chrono::nanoseconds time_max) {
   SEPAL_ASSERT(held_until_ == 0, "nothing runs while replies are held");
   SEPAL_ASSERT(partial_ == nullptr || suspended_ != nullptr, "a long request has lost its words");
   // FirstRequests has run the only request of this batch. Its reply is there, and its record is sealed.
-  if (std::exchange(single_was_run_, false))
-    return hold(end_batch(Step::read), std::exchange(single_position_, 0));
+  if (std::exchange(lone_request_ran_, false))
+    return hold(end_batch(Step::read), std::exchange(lone_position_, 0));
   if (closing_) return Step::close;
   if (waiting_) return Step::wait;
   lend_reply_buffer();
@@ -320,11 +321,11 @@ void Session::take_similar(Batch& batch) {
   input_.consume(parser_.consumed());
   batch.hold_pending();
   std::array<std::string_view, similar_max + 1> keys;
-  keys[0] = batch.single[1];
+  keys[0] = batch.copied_words[1];
   for (std::size_t i = 0; i < batch.similar; ++i) keys[i + 1] = environment_.similar_words[i].second;
   environment_.dispatcher.prefetch(client_, std::span(keys).first(batch.similar + 1));
   // `pending` views the copy, not the parser's words: take_held() puts the next request's words there.
-  batch.pending = std::span(batch.single).first(batch.single_words);
+  batch.pending = std::span(batch.copied_words).first(batch.copied_count);
 }
 
 command::Request Session::pending_request(const Batch& batch) {
@@ -340,7 +341,7 @@ void Session::run_together(Batch& batch, bool alone) {
   // The words are copied, because the requests may have to become pending one by one.
   batch.hold_pending();
   environment_.last_words.front() =
-      batch.single[command::together_index(*batch.pending_spec, batch.single_words)];
+      batch.copied_words[command::together_index(*batch.pending_spec, batch.copied_count)];
   batch.clock.before(batch.pending_spec);
   const std::size_t reply_bytes = reply_.size();
   const command::Dispatcher::Outcome outcome = environment_.dispatcher.run_together(

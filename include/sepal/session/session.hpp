@@ -136,13 +136,13 @@ class Session {
   void collect_lines(LinesAhead& lines) const;
   // The first request, if it is all that has arrived, is short, and may run together with requests of other
   // clients. Valid until run().
-  [[nodiscard]] std::optional<command::Request> single();
+  [[nodiscard]] std::optional<command::Request> lone_request();
   // The first request was run at that time: run() has nothing left to do but give its reply.
-  void single_was_run(SteadyTime at);
+  void lone_request_ran(SteadyTime at);
   // Call it before run(): the reply waits for this position of the journal; 0: it waits for none.
-  void hold_single(std::uint64_t position) {
-    SEPAL_ASSERT(single_was_run_, "a reply is held that is not there");
-    single_position_ = position;
+  void hold_lone_reply(std::uint64_t position) {
+    SEPAL_ASSERT(lone_request_ran_, "a reply is held that is not there");
+    lone_position_ = position;
   }
   // The peer sends no more: requests that are complete are still run and answered.
   void input_ended() { input_ended_ = true; }
@@ -258,8 +258,8 @@ class Session {
   // parts; null: there is none.
   const command::CommandSpec* suspended_ = nullptr;
   std::uint64_t partial_position_ = 0;  // of the journal: what the reply of the long request has to wait for
-  bool single_was_run_ = false;
-  std::uint64_t single_position_ = 0;
+  bool lone_request_ran_ = false;
+  std::uint64_t lone_position_ = 0;
   resp::Reply reply_;
   bool lent_ = false;  // the memory of reply_ is the environment's
   InputBuffer input_;

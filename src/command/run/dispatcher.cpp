@@ -4,7 +4,7 @@
 //             +-- run_part()            one part of a long request, which run_whole() runs like a short one
 //             +-- ScriptRunner::run()   a script with the gate closed, on a fiber that leads to run_whole()
 //             +-- run_whole()           obstacle, queue, alone, admit, handler
-//     run_together(), run_singles()     several requests of one row: all of them are answered, or none is
+//     run_together(), run_lone_requests()   several requests of one row: all are answered, or none is
 //
 // A request may come here several times. After need_alone, later, paused and delayed the session runs it
 // again from its first check, because the keyspace may have changed meanwhile. So a request is counted when
@@ -465,11 +465,11 @@ Next Dispatcher::answer_together(const Request& first, std::span<const std::stri
   return first.spec->run_together(context, last_words, answers);
 }
 
-bool Dispatcher::run_singles(std::span<const Request> requests, const Moment& moment) {
-  SEPAL_ASSERT(!requests.empty() && requests.size() <= singles_max, "so many are run together");
+bool Dispatcher::run_lone_requests(std::span<const Request> requests, const Moment& moment) {
+  SEPAL_ASSERT(!requests.empty() && requests.size() <= lone_requests_max, "so many are run together");
   SEPAL_ASSERT(!moment.alone, "requests of several clients share the gate");
   if (services_.pause.runs(moment.steady_now)) return false;
-  std::array<std::string_view, singles_max> last_words;
+  std::array<std::string_view, lone_requests_max> last_words;
   // Each client has a user and a transaction of its own, so all are asked before any of them runs.
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (obstacle_to(services_, requests[i], moment) != Obstacle::none ||
@@ -477,7 +477,7 @@ bool Dispatcher::run_singles(std::span<const Request> requests, const Moment& mo
       return false;
     last_words[i] = requests[i].words[together_index(*requests[i].spec, requests[i].words.size())];
   }
-  std::array<bool, singles_max> answers;
+  std::array<bool, lone_requests_max> answers;
   const auto answered = std::span(answers).first(requests.size());
   if (answer_together(requests.front(), std::span(last_words).first(requests.size()), answered, moment) !=
       Next::done)

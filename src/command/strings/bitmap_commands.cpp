@@ -57,7 +57,7 @@ class Positions {
   [[nodiscard]] std::span<const std::uint64_t> all() const { return std::span(numbers_).first(count_); }
 
  private:
-  std::array<std::uint64_t, Dispatcher::singles_max> numbers_;
+  std::array<std::uint64_t, Dispatcher::lone_requests_max> numbers_;
   std::size_t count_ = 0;
 };
 

@@ -120,7 +120,7 @@ TEST_CASE("each request that runs together with others is checked", "[command][a
   CHECK(world.dispatcher.run_together(request, items, {.now = world.now, .steady_now = {}}).next ==
         Next::need_alone);
   const Request requests[] = {request, request};
-  CHECK_FALSE(world.dispatcher.run_singles(requests, {.now = world.now, .steady_now = {}}));
+  CHECK_FALSE(world.dispatcher.run_lone_requests(requests, {.now = world.now, .steady_now = {}}));
   CHECK(bob.reply.size() == 0);
 }
 

@@ -200,10 +200,10 @@ class Dispatcher {
            one.words.size() == other.words.size() &&
            equal_beside(together_index(*one.spec, one.words.size()), one.words, other.words);
   }
-  // As run, for requests of different clients that are alike, at most singles_max. False: none is answered,
-  // run them one by one. Inside the gate, not closed.
-  static constexpr std::size_t singles_max = 64;
-  bool run_singles(std::span<const Request> requests, const Moment& moment);
+  // As run, for requests of different clients that are alike, at most lone_requests_max. False: none is
+  // answered, run them one by one. Inside the gate, not closed.
+  static constexpr std::size_t lone_requests_max = 64;
+  bool run_lone_requests(std::span<const Request> requests, const Moment& moment);
 
   // Inside the gate. Asks for the keys of requests that are run next from memory.
   void prefetch(const ClientState& client, std::span<const std::string_view> keys) const;
