@@ -150,7 +150,7 @@ Next adopt_bitmap(Context& context, FilterPtr string, const bloom::ClientBitmap&
     answer_import_bitmap(context.reply, made.error());
     return Next::done;
   }
-  if (context.moment.in_transaction) return refuse(context, text::whole_in_transaction);
+  if (context.mode.in_transaction) return refuse(context, text::whole_in_transaction);
   adoption.make = [held = std::move(string), bitmap](const Making& making) -> Result<FilterPtr> {
     if (auto room = making.hold(bytes_of(bitmap)); !room) return room.error();
     return bloom::filter_of_bitmap(*held, bitmap, making.limits, making.go_on);

@@ -95,8 +95,8 @@ bool refuses_target(Context& context, const std::string& target) {
   const std::array<std::string_view, 3> words{context.words[0], target, target};
   const std::optional<Denial> denial = context.client.user->denied(context.spec, words);
   if (!denial) return false;
-  const AclPlace place = context.moment.in_transaction ? AclPlace::script : AclPlace::toplevel;
-  context.dispatcher.note_denial(*denial, context.client, context.spec, words, place, context.moment);
+  const AclPlace place = context.mode.in_transaction ? AclPlace::script : AclPlace::toplevel;
+  context.dispatcher.note_denial(*denial, context.client, context.spec, words, place, context.mode);
   context.reply.error(no_permission(denial_text(*denial, *context.client.user, context.spec)));
   return true;
 }

@@ -24,7 +24,7 @@ namespace {
 enum class Login : std::uint8_t { accepted, refused, delayed, unchecked };
 
 void note_failed_login(Context& context, std::string_view name) {
-  const bool is_queued = context.moment.in_transaction;
+  const bool is_queued = context.mode.in_transaction;
   context.services.acl_log->note({.reason = AclReason::authentication,
                                   .place = is_queued ? AclPlace::transaction : AclPlace::toplevel,
                                   .object = std::string(context.words[0]),
@@ -42,7 +42,7 @@ void note_failed_login(Context& context, std::string_view name) {
 //     otherwise          a right login is answered at once; for a wrong one, LoginDelay gives its time
 Login log_in(Context& context, std::string_view name, std::string_view password) {
   ClientState& client = context.client;
-  const bool can_wait = !context.moment.in_transaction;
+  const bool can_wait = !context.mode.in_transaction;
   if (context.steady_now < client.login_due) return can_wait ? Login::delayed : Login::unchecked;
   const bool has_waited = std::exchange(client.login_failed, false);
   if (const User* const user = context.services.users->log_in(name, password)) {

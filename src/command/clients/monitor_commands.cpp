@@ -22,25 +22,25 @@ Next monitor(Context& context) {
 
 // Commands that administer the server are not shown, and QUIT is not, as in the reference. A script is shown
 // when it begins, before its commands.
-void Dispatcher::show(const Request& request, const Moment& moment) {
+void Dispatcher::show(const Request& request, const RunMode& mode) {
   const Flags flags = request.spec->flags;
   if (!flags.has(Flag::admin) && !flags.has(Flag::skip_monitor) && request.spec->run != quit)
-    show_always(request, moment);
+    show_always(request, mode);
 }
 
-void Dispatcher::show_always(const Request& request, const Moment& moment) {
-  append_monitor_line(shown_, moment.now, request.client, request.words);
+void Dispatcher::show_always(const Request& request, const RunMode& mode) {
+  append_monitor_line(shown_, mode.now, request.client, request.words);
   if (shown_.size() >= monitor_piece_bytes) hand_over_shown();
 }
 
 void Dispatcher::show_together(const Request& first, std::span<const std::string_view> last_words,
-                               const Moment& moment) {
+                               const RunMode& mode) {
   std::vector<std::string_view> words(first.words.begin(), first.words.end());
   for (const std::string_view word : last_words) {
     words[together_index(*first.spec, words.size())] = word;
     Request request = first;
     request.words = words;
-    show(request, moment);
+    show(request, mode);
   }
 }
 

@@ -45,7 +45,7 @@ bool journal_is_durable(Context& context, bool may_wait) {
     return true;
   }
   // EXEC records the changes of its transaction when all of its commands have run.
-  if (context.moment.in_transaction) return false;
+  if (context.mode.in_transaction) return false;
   log->commit();
   return journal.durable_position() >= journal.status().position;
 }

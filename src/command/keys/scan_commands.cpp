@@ -148,7 +148,7 @@ Next scan(Context& context) {
       return Next::done;
     }
     // All other clients wait meanwhile.
-    if (context.moment.in_transaction)
+    if (context.mode.in_transaction)
       context.partial->keys_left = std::min<std::uint64_t>(context.partial->keys_left, whole_items_max);
   }
   PartialRun& run = *context.partial;

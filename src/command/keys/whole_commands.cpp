@@ -93,7 +93,7 @@ Next dump_string(Context& context, FilterPtr string) {
     context.reply.bulk(bloom::rdb_dump_of(bytes.text()));
     return Next::done;
   }
-  if (context.moment.in_transaction) return refuse(context, text::long_string_in_transaction);
+  if (context.mode.in_transaction) return refuse(context, text::long_string_in_transaction);
   const auto run = [held = std::move(string), byte_count](const Making& making) -> Answer {
     // The text and its payload are in memory together.
     if (auto room = making.hold(2 * byte_count); !room)
@@ -173,7 +173,7 @@ Next restore_payload(Context& context, std::string_view payload, Adoption adopti
     adoption.answer(context.reply, filter.error());
     return Next::done;
   }
-  if (context.moment.in_transaction) return refuse(context, text::whole_in_transaction);
+  if (context.mode.in_transaction) return refuse(context, text::whole_in_transaction);
   // Refusals come first: what is refused need not be copied.
   if (!copied_whole(context, payload)) return Next::more;
   context.client.bytes_of_job = context.partial->bytes.capacity();
@@ -254,7 +254,7 @@ Next copy(Context& context) {
     answer_copy(context.reply, made.error());
     return Next::done;
   }
-  if (context.moment.in_transaction) return refuse(context, text::whole_in_transaction);
+  if (context.mode.in_transaction) return refuse(context, text::whole_in_transaction);
   adoption.make = [frozen](const Making& making) -> Result<FilterPtr> {
     if (auto room = making.hold(frozen.filter()->byte_count()); !room) return room.error();
     return frozen.copy(making.limits, making.go_on);
@@ -288,7 +288,7 @@ Next dump(Context& context) {
     context.reply.bulk(payload);
     return Next::done;
   }
-  if (context.moment.in_transaction) return refuse(context, text::whole_in_transaction);
+  if (context.mode.in_transaction) return refuse(context, text::whole_in_transaction);
   const auto run = [frozen, byte_count](const Making& making) -> Answer {
     auto room = making.hold(byte_count);
     auto payload =

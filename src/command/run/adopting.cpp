@@ -38,7 +38,7 @@ Next adopt(Context& context, keyspace::FilterPtr filter, Adoption adoption) {
                "a filter that is not there is adopted, or its client gets no answer");
   const bool at_once =
       !context.changes.recording() || bloom::whole_image_bytes(*filter) <= keyspace::recorded_image_bytes_max;
-  if (!at_once && context.moment.in_transaction) {
+  if (!at_once && context.mode.in_transaction) {
     context.reply.error(text::whole_in_transaction);
     return Next::done;
   }

@@ -103,7 +103,7 @@ enum class Obstacle : std::uint8_t {
 }
 
 // The order is the reference's: a request with several faults gets the same error from both.
-Obstacle obstacle_to(const Services& services, const Request& request, const Moment& moment) {
+Obstacle obstacle_to(const Services& services, const Request& request, const RunMode& mode) {
   const CommandSpec& spec = *request.spec;
   if (!spec.subcommands.empty() && request.words.size() > 1) return Obstacle::subcommand;
   if (!arity_fits(spec, request.words.size())) return Obstacle::arity;
@@ -111,7 +111,7 @@ Obstacle obstacle_to(const Services& services, const Request& request, const Mom
     if (const Obstacle obstacle = access_obstacle(services, request); obstacle != Obstacle::none)
       return obstacle;
   if (spec.flags.has(Flag::deny_oom)) {
-    if (services.keyspace.over_memory_limit() && !moment.may_exceed_memory && !only_asks(spec, request.words))
+    if (services.keyspace.over_memory_limit() && !mode.may_exceed_memory && !only_asks(spec, request.words))
       return Obstacle::memory;
     if (!memory_reserve::permits()) return Obstacle::system_memory;
   }
@@ -175,19 +175,19 @@ std::uint64_t record_bytes_of_words(std::span<const std::string_view> words, std
 // it writes string_at_once_max bytes at most, or a job puts a longer string, and asks for its own room. In a
 // transaction or a script, all parts run at once.
 std::uint64_t record_bytes_of_strings(const CommandSpec& spec, std::span<const std::string_view> words,
-                                      const Moment& moment) {
-  if (!moment.alone) return 0;
+                                      const RunMode& mode) {
+  if (!mode.alone) return 0;
   if (spec.keys.step == 2) return record_bytes_of_pairs(words);
   return record_bytes_of_words(
-      words, moment.in_transaction ? std::numeric_limits<std::uint64_t>::max() : string_at_once_max);
+      words, mode.in_transaction ? std::numeric_limits<std::uint64_t>::max() : string_at_once_max);
 }
 
 // The most bytes that a request records. If only its first argument is a key, the request may create a filter
 // or add to it, and the other arguments may be items. Else it changes keys only. With the gate closed the
 // filter may also grow, to `layers_max` layers; 0: it may not grow.
 std::uint64_t record_bytes_of(const CommandSpec& spec, std::span<const std::string_view> words,
-                              std::size_t item_count, std::uint32_t layers_max, const Moment& moment) {
-  if (spec.flags.has(Flag::string)) return record_bytes_of_strings(spec, words, moment);
+                              std::size_t item_count, std::uint32_t layers_max, const RunMode& mode) {
+  if (spec.flags.has(Flag::string)) return record_bytes_of_strings(spec, words, mode);
   if (spec.keys.first != 1 || spec.keys.last != 1) return keyspace::record_bytes_of_keys(words.subspan(1));
   const std::size_t key_bytes = bytes_of_key(words[1]);
   return layers_max == 0 ? keyspace::record_bytes_of_adds(key_bytes, item_count)
@@ -306,24 +306,24 @@ Dispatcher::Dispatcher(Services& services, std::size_t worker)
 }
 Dispatcher::~Dispatcher() = default;
 
-Dispatcher::Outcome Dispatcher::run(const Request& request, const Moment& moment) {
-  if (services_.pause.runs(moment.steady_now) && waits_for_pause(request, moment))
+Dispatcher::Outcome Dispatcher::run(const Request& request, const RunMode& mode) {
+  if (services_.pause.runs(mode.steady_now) && waits_for_pause(request, mode))
     return {.next = Next::paused, .spec = request.spec};
   // A transaction queues a long request whole.
   const bool is_queued = request.client.transaction != nullptr;
   // Without the closed gate no script runs, so no fiber is needed: run_whole() refuses the request, or
   // answers need_alone.
-  const Outcome outcome = !is_queued && is_cut(request)             ? run_part(request, moment)
-                          : moment.alone && may_run_script(request) ? scripts_->run(request, moment)
-                                                                    : run_whole(request, moment);
+  const Outcome outcome = !is_queued && is_cut(request)           ? run_part(request, mode)
+                          : mode.alone && may_run_script(request) ? scripts_->run(request, mode)
+                                                                  : run_whole(request, mode);
   // Only a request that has ended is counted and shown to monitors. Any other request runs again, and would
   // count twice. For the session, a request with `partial` goes on, so the state goes with the last part.
   switch (outcome.next) {
     case Next::done:
     case Next::wait:
     case Next::close:
-      count_requests(request.client, 1, moment.steady_now);
-      if (services_.monitors.any() && outcome.spec != nullptr) show(request, moment);
+      count_requests(request.client, 1, mode.steady_now);
+      if (services_.monitors.any() && outcome.spec != nullptr) show(request, mode);
       request.partial.reset();
       break;
     case Next::need_alone:
@@ -338,10 +338,10 @@ Dispatcher::Outcome Dispatcher::run(const Request& request, const Moment& moment
 
 // While a pause runs. What would be refused is refused at once. A long request of which a part has run goes
 // on.
-bool Dispatcher::waits_for_pause(const Request& request, const Moment& moment) const {
+bool Dispatcher::waits_for_pause(const Request& request, const RunMode& mode) const {
   if (request.spec == nullptr || has_begun(request) || request.client.monitoring != nullptr) return false;
   return (services_.pause.of_all() || may_change(request)) &&
-         obstacle_to(services_, request, moment) == Obstacle::none;
+         obstacle_to(services_, request, mode) == Obstacle::none;
 }
 
 // Runs one part of a request that is cut. The outcomes need_alone and later are those of the part:
@@ -349,7 +349,7 @@ bool Dispatcher::waits_for_pause(const Request& request, const Moment& moment) c
 //
 // The words of the part are the first words of the request (the key, and options) and some of its items. So
 // the handler gets an ordinary request, and knows nothing of parts (decisions/0022).
-Dispatcher::Outcome Dispatcher::run_part(const Request& request, const Moment& moment) {
+Dispatcher::Outcome Dispatcher::run_part(const Request& request, const RunMode& mode) {
   const std::span<const std::string_view> words = request.words;
   if (request.partial == nullptr) request.partial = std::make_unique<PartialRun>();
   PartialRun& partial = *request.partial;
@@ -372,7 +372,7 @@ Dispatcher::Outcome Dispatcher::run_part(const Request& request, const Moment& m
                                .spec = request.spec,
                                .words = scratch_->part_words,
                                .partial = request.partial},
-                              moment, !is_first);
+                              mode, !is_first);
   if (outcome.next != Next::done) return outcome;
   partial.join(reply.bytes());
   partial.next_word = end;
@@ -391,23 +391,23 @@ Dispatcher::Outcome Dispatcher::run_part(const Request& request, const Moment& m
 // comes before the journal: with the gate closed the request may record more, so it is admitted then, for all
 // of that. The journal comes before the handler: a change that is made cannot be refused any more, so its
 // record must find room.
-Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const Moment& moment, bool has_begun) {
+Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const RunMode& mode, bool has_begun) {
   if (request.spec == nullptr) return run_unknown(request);
   const CommandSpec& spec = *request.spec;
-  if (const Obstacle obstacle = obstacle_to(services_, request, moment); obstacle != Obstacle::none) {
-    if (obstacle == Obstacle::permission) return deny(request, moment, has_begun);
+  if (const Obstacle obstacle = obstacle_to(services_, request, mode); obstacle != Obstacle::none) {
+    if (obstacle == Obstacle::permission) return deny(request, mode, has_begun);
     return reject(request, obstacle_text(obstacle, request), has_begun);
   }
   if (request.client.transaction != nullptr && !spec.flags.has(Flag::unqueued))
-    return queue(request, request.words.last(1), moment);
+    return queue(request, request.words.last(1), mode);
   if (spec.flags.has(Flag::alone)) {
-    if (request.words.size() > at_once_max && !moment.in_transaction)
+    if (request.words.size() > at_once_max && !mode.in_transaction)
       return reject(request, text::too_many_words_alone, has_begun);
-    if (!moment.alone) return {.next = Next::need_alone, .spec = &spec};
+    if (!mode.alone) return {.next = Next::need_alone, .spec = &spec};
   }
   const bool changes = spec.flags.has(Flag::write) && !only_asks(spec, request.words);
   keyspace::WorkerLog* const log = changes ? recording_log() : nullptr;
-  switch (admit(log, request, request.words.size(), moment)) {
+  switch (admit(log, request, request.words.size(), mode)) {
     case keyspace::Admission::granted:
       break;
     case keyspace::Admission::refused:
@@ -417,11 +417,11 @@ Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const Moment& 
     case keyspace::Admission::later:
       return {.next = Next::later, .spec = &spec};
   }
-  Context context = context_of(request, log, moment);
+  Context context = context_of(request, log, mode);
   // All parts of a request with one key look up that key, which counts once. Where the items are keys, each
   // part has keys of its own.
   context.counts_keys = !has_begun || spec.keys.last != 1;
-  if (moment.alone && changes) expire_keys(context);
+  if (mode.alone && changes) expire_keys(context);
   const Next next = run_handler(context);
   // The worker with the suspended script has reserved the gate. This request would wait for it as long as the
   // script runs.
@@ -435,58 +435,58 @@ bool Dispatcher::runs_together(const CommandSpec* spec, std::size_t word_count) 
 
 Dispatcher::Outcome Dispatcher::run_together(const Request& first,
                                              std::span<const std::string_view> last_words,
-                                             const Moment& moment) {
+                                             const RunMode& mode) {
   SEPAL_ASSERT(first.spec != nullptr && first.partial == nullptr && !last_words.empty(),
                "requests run together that have no row, or one of them is long");
   // One by one, run() answers or holds each of them as it should. EXEC itself has waited for the pause, so
   // its commands do not. All of them have one client, row and key, so an obstacle to the first is an obstacle
   // to all.
-  const bool is_paused = services_.pause.runs(moment.steady_now) && !moment.in_transaction;
-  if (is_paused || obstacle_to(services_, first, moment) != Obstacle::none)
+  const bool is_paused = services_.pause.runs(mode.steady_now) && !mode.in_transaction;
+  if (is_paused || obstacle_to(services_, first, mode) != Obstacle::none)
     return {.next = Next::need_alone, .spec = first.spec};
-  if (first.client.transaction != nullptr) return queue(first, last_words, moment);
+  if (first.client.transaction != nullptr) return queue(first, last_words, mode);
   const std::span<bool> answers = scratch_->flags(last_words.size());
-  const Next next = answer_together(first, last_words, answers, moment);
+  const Next next = answer_together(first, last_words, answers, mode);
   if (next == Next::done) {
     append_answers(first.reply, *first.spec, answers);
     first.client.last_command = first.spec;
-    count_requests(first.client, last_words.size(), moment.steady_now);
-    if (services_.monitors.any()) show_together(first, last_words, moment);
+    count_requests(first.client, last_words.size(), mode.steady_now);
+    if (services_.monitors.any()) show_together(first, last_words, mode);
   }
   return {.next = next, .spec = first.spec};
 }
 
 Next Dispatcher::answer_together(const Request& first, std::span<const std::string_view> last_words,
-                                 std::span<bool> answers, const Moment& moment) {
+                                 std::span<bool> answers, const RunMode& mode) {
   keyspace::WorkerLog* const log = log_of(*first.spec);
   // Refused, or no room yet: one by one, run_whole() answers each or puts it off.
-  if (admit(log, first, last_words.size(), moment) != keyspace::Admission::granted) return Next::need_alone;
-  Context context = context_of(first, log, moment);
+  if (admit(log, first, last_words.size(), mode) != keyspace::Admission::granted) return Next::need_alone;
+  Context context = context_of(first, log, mode);
   return first.spec->run_together(context, last_words, answers);
 }
 
-bool Dispatcher::run_lone_requests(std::span<const Request> requests, const Moment& moment) {
+bool Dispatcher::run_lone_requests(std::span<const Request> requests, const RunMode& mode) {
   SEPAL_ASSERT(!requests.empty() && requests.size() <= lone_requests_max, "so many are run together");
-  SEPAL_ASSERT(!moment.alone, "requests of several clients share the gate");
-  if (services_.pause.runs(moment.steady_now)) return false;
+  SEPAL_ASSERT(!mode.alone, "requests of several clients share the gate");
+  if (services_.pause.runs(mode.steady_now)) return false;
   std::array<std::string_view, lone_requests_max> last_words;
   // Each client has a user and a transaction of its own, so all are asked before any of them runs.
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    if (obstacle_to(services_, requests[i], moment) != Obstacle::none ||
+    if (obstacle_to(services_, requests[i], mode) != Obstacle::none ||
         requests[i].client.transaction != nullptr)
       return false;
     last_words[i] = requests[i].words[together_index(*requests[i].spec, requests[i].words.size())];
   }
   std::array<bool, lone_requests_max> answers;
   const auto answered = std::span(answers).first(requests.size());
-  if (answer_together(requests.front(), std::span(last_words).first(requests.size()), answered, moment) !=
+  if (answer_together(requests.front(), std::span(last_words).first(requests.size()), answered, mode) !=
       Next::done)
     return false;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     append_answer(requests[i].reply, *requests[i].spec, answered[i]);
     requests[i].client.last_command = requests[i].spec;
-    count_requests(requests[i].client, 1, moment.steady_now);
-    if (services_.monitors.any()) show(requests[i], moment);
+    count_requests(requests[i].client, 1, mode.steady_now);
+    if (services_.monitors.any()) show(requests[i], mode);
   }
   return true;
 }
@@ -532,14 +532,14 @@ Dispatcher::Outcome Dispatcher::reject(const Request& request, std::string_view 
 
 // Refuses what the client's user may not do. EXEC asks for each command once more: the user may have changed
 // since the command was queued.
-Dispatcher::Outcome Dispatcher::deny(const Request& request, const Moment& moment, bool has_begun) {
+Dispatcher::Outcome Dispatcher::deny(const Request& request, const RunMode& mode, bool has_begun) {
   const std::optional<Denial> found = request.client.user->denied(*request.spec, request.words);
   SEPAL_ASSERT(found.has_value(), "a request is denied that the client's user may run");
   const Denial& denial = *found;
-  const bool is_queued = moment.in_transaction || request.client.transaction != nullptr;
+  const bool is_queued = mode.in_transaction || request.client.transaction != nullptr;
   note_denial(denial, request.client, *request.spec, request.words,
-              is_queued ? AclPlace::transaction : AclPlace::toplevel, moment);
-  const std::string text = moment.in_transaction
+              is_queued ? AclPlace::transaction : AclPlace::toplevel, mode);
+  const std::string text = mode.in_transaction
                                ? no_permission_at_exec(denial)
                                : no_permission(denial_text(denial, *request.client.user, *request.spec));
   return reject(request, text, has_begun);
@@ -548,14 +548,14 @@ Dispatcher::Outcome Dispatcher::deny(const Request& request, const Moment& momen
 // Not const, because it changes the log of denials.
 // NOLINTNEXTLINE(readability-make-member-function-const)
 void Dispatcher::note_denial(const Denial& denial, const ClientState& client, const CommandSpec& spec,
-                             std::span<const std::string_view> words, AclPlace place, const Moment& moment) {
+                             std::span<const std::string_view> words, AclPlace place, const RunMode& mode) {
   const bool is_key = denial.reason == Denial::Reason::key;
   services_.acl_log->note({.reason = is_key ? AclReason::key : AclReason::command,
                            .place = place,
                            .object = std::string(is_key ? echoed(words[denial.word]) : spec.name),
                            .user_name = client.user->name(),
-                           .client = client_line(client, moment.steady_now)},
-                          moment.now, services_.options.acl_log_max);
+                           .client = client_line(client, mode.steady_now)},
+                          mode.now, services_.options.acl_log_max);
 }
 
 // Null if the command changes nothing, or if the journal is off.
@@ -570,20 +570,20 @@ keyspace::WorkerLog* Dispatcher::recording_log() const {
 
 // Asks for journal room for all that a request, or `item_count` items together, may record.
 keyspace::Admission Dispatcher::admit(keyspace::WorkerLog* log, const Request& request,
-                                      std::size_t item_count, const Moment& moment) {
+                                      std::size_t item_count, const RunMode& mode) {
   if (log == nullptr) return keyspace::Admission::granted;
   // EXEC was admitted for all of its commands, and a script asks before each (ScriptRunner::make_room).
-  if (moment.in_transaction) {
+  if (mode.in_transaction) {
     record_.log = log;
     return keyspace::Admission::granted;
   }
   const CommandSpec& spec = *request.spec;
   // Layers that a filter grows, and targets of mirrors, take further records. Most requests do not pay for
   // that sum.
-  const bool more = moment.alone || !services_.keyspace.mirrors().empty();
-  const std::uint64_t bytes_max = more ? most_record_bytes(request, item_count, moment)
-                                       : record_bytes_of(spec, request.words, item_count, 0, moment);
-  const auto admission = log->admit(bytes_max, change_of(request, moment.now));
+  const bool more = mode.alone || !services_.keyspace.mirrors().empty();
+  const std::uint64_t bytes_max = more ? most_record_bytes(request, item_count, mode)
+                                       : record_bytes_of(spec, request.words, item_count, 0, mode);
+  const auto admission = log->admit(bytes_max, change_of(request, mode.now));
   // After the batch the session seals the record of this log.
   if (admission == keyspace::Admission::granted) record_.log = log;
   return admission;
@@ -597,18 +597,18 @@ keyspace::Change Dispatcher::change_of(const Request& request, WallTime now) {
 
 // The most bytes that a request records with the gate closed, or while any filter has a mirror.
 std::uint64_t Dispatcher::most_record_bytes(const Request& request, std::size_t item_count,
-                                            const Moment& moment) const {
+                                            const RunMode& mode) const {
   const keyspace::Keyspace& keyspace = services_.keyspace;
-  const std::uint32_t layers_max = moment.alone ? keyspace.options().layers_max : 0;
-  std::uint64_t bytes = record_bytes_of(*request.spec, request.words, item_count, layers_max, moment);
+  const std::uint32_t layers_max = mode.alone ? keyspace.options().layers_max : 0;
+  std::uint64_t bytes = record_bytes_of(*request.spec, request.words, item_count, layers_max, mode);
   // COPY may remove expired keys in two databases before it adopts a filter in one of them.
-  if (moment.alone && request.spec->flags.has(Flag::adopts))
+  if (mode.alone && request.spec->flags.has(Flag::adopts))
     bytes += keyspace::record_bytes_of_adoption(keyspace::key_bytes_max);
   if (keyspace.mirrors().empty()) return bytes;
   return bytes + keyspace::record_bytes_of_mirror(keyspace.mirrors(), item_count, layers_max);
 }
 
-Context Dispatcher::context_of(const Request& request, keyspace::WorkerLog* log, const Moment& moment) {
+Context Dispatcher::context_of(const Request& request, keyspace::WorkerLog* log, const RunMode& mode) {
   return {.services = services_,
           .client = request.client,
           .reply = request.reply,
@@ -616,14 +616,14 @@ Context Dispatcher::context_of(const Request& request, keyspace::WorkerLog* log,
           .scratch = *scratch_,
           .words = request.words,
           .spec = *request.spec,
-          .now = moment.now,
-          .steady_now = moment.steady_now,
+          .now = mode.now,
+          .steady_now = mode.steady_now,
           .changes = keyspace::Mutator(services_.keyspace, log),
           .record = record_,
           .partial = request.partial,
-          .alone = moment.alone,
+          .alone = mode.alone,
           .dispatcher = *this,
-          .moment = moment};
+          .mode = mode};
 }
 
 // Inlined: each request passes here.

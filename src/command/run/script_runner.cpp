@@ -54,21 +54,21 @@ ScriptRunner::~ScriptRunner() {
 
 // --- the request on the fiber ----------------------------------------------------------------------------
 
-Dispatcher::Outcome ScriptRunner::run(const Request& request, const Moment& moment) {
-  SEPAL_ASSERT(moment.alone && !suspended(), "scripts of one worker run one after the other, alone");
+Dispatcher::Outcome ScriptRunner::run(const Request& request, const RunMode& mode) {
+  SEPAL_ASSERT(mode.alone && !suspended(), "scripts of one worker run one after the other, alone");
   // Without memory for its stack the request runs on the worker's stack, and compile() refuses each script.
   // So a transaction ends all the same, and its other commands run. A request that is too long is refused by
   // its handler, and is not copied.
   if (!fiber_.prepare() || byte_count_of(request.words) > script_words_bytes_max)
-    return dispatcher_.run_whole(request, moment);
+    return dispatcher_.run_whole(request, mode);
   request_client_ = &request.client;
   request_spec_ = request.spec;
-  // When the fiber is suspended, this function returns. The caller's moment then ends, and the buffers of the
-  // words and of the reply serve other sessions. So this object has its own.
+  // When the fiber is suspended, this function returns. The caller's RunMode then ends, and the buffers of
+  // the words and of the reply serve other sessions. So this object has its own.
   copy_words(request.words);
   reply_.truncate(0);
   reply_.set_version(request.reply.version());
-  moment_ = moment;
+  mode_ = mode;
   began_.reset();
   was_suspended_ = false;
   const bool has_ended = fiber_.run([this] {
@@ -77,7 +77,7 @@ Dispatcher::Outcome ScriptRunner::run(const Request& request, const Moment& mome
                                       .spec = request_spec_,
                                       .words = words_,
                                       .partial = partial_},
-                                     moment_);
+                                     mode_);
   });
   if (has_ended) return finish(request.reply);
   set_aside();
@@ -102,7 +102,7 @@ bool ScriptRunner::resume() {
   services_.busy = false;
   dispatcher_.suspended_client_ = 0;
   dispatcher_.record_ = std::exchange(record_, {});
-  slice_ends_ = moment_.clock() + script_slice;
+  slice_ends_ = mode_.clock() + script_slice;
   if (!fiber_.resume()) {
     set_aside();
     return false;
@@ -115,7 +115,7 @@ bool ScriptRunner::resume() {
 void ScriptRunner::note_duration() {
   if (outcome_.spec == nullptr) return;
   SEPAL_ASSERT(began_.has_value(), "a script was suspended before it was asked whether it goes on");
-  const auto duration = moment_.clock() - *began_;
+  const auto duration = mode_.clock() - *began_;
   dispatcher_.count_calls(*outcome_.spec, 1, duration);
   if (dispatcher_.is_slow(duration))
     dispatcher_.note_slow({.client = *request_client_,
@@ -123,7 +123,7 @@ void ScriptRunner::note_duration() {
                            .words = words_,
                            .times = 1,
                            .duration = duration,
-                           .now = moment_.now});
+                           .now = mode_.now});
 }
 
 // Called with the gate closed, which guards what other workers read of the suspended script. Batches of other
@@ -198,7 +198,7 @@ Next ScriptRunner::eval(Context& context, const std::shared_ptr<const script::So
                              .spec = &context.spec,
                              .words = context.words,
                              .partial = partial_},
-                            context.moment);
+                            context.mode);
   const std::size_t reply_bytes = context.reply.size();
   const auto outcome = engine_.run({.source = *source,
                                     .keys = arguments.keys,
@@ -225,15 +225,15 @@ void ScriptRunner::begin_script(const Context& context, const script::Source& so
   client_.user = context.client.user;
   // The sender has passed this check: the dispatcher refuses EVAL before a login.
   client_.authenticated = true;
-  call_moment_ = context.moment;
+  call_mode_ = context.mode;
   // To the dispatcher, each command is one of a transaction: it asks for no room in the journal, because
   // call() does that, and a handler leaves no work to a job that answers later.
-  in_transaction_ = std::exchange(call_moment_.in_transaction, true);
+  in_transaction_ = std::exchange(call_mode_.in_transaction, true);
   read_only_ = read_only || source.declared.no_writes;
   const bool is_over = services_.keyspace.over_memory_limit();
   over_memory_ = is_over && !source.declared.allow_oom;
   // Above the limit, refusal() decides in place of the dispatcher, because a script may finish what it began.
-  call_moment_.may_exceed_memory = is_over;
+  call_mode_.may_exceed_memory = is_over;
   has_written_ = false;
   postponed_ = false;
   ends_ = false;
@@ -276,7 +276,7 @@ bool ScriptRunner::call(std::span<const std::string_view> words, resp::Reply& re
   // A long command runs all its parts at once, because no other client may run within a script.
   // Between two parts the script may be suspended. Its end waits for that of the command.
   while (outcome.next == Next::more) {
-    outcome = dispatcher_.run_whole(request, call_moment_);
+    outcome = dispatcher_.run_whole(request, call_mode_);
     if (outcome.next == Next::more) goes_on();
   }
   SEPAL_ASSERT(outcome.next == Next::done || outcome.next == Next::close,
@@ -288,7 +288,7 @@ bool ScriptRunner::call(std::span<const std::string_view> words, resp::Reply& re
   }
   // Lua reads the reply as one whole value.
   reply.fill_whole();
-  if (services_.monitors.any() && outcome.spec != nullptr) dispatcher_.show(request, call_moment_);
+  if (services_.monitors.any() && outcome.spec != nullptr) dispatcher_.show(request, call_mode_);
   // Its time is a part of the script's: to read the clock twice takes as long as a look-up.
   if (outcome.spec != nullptr) dispatcher_.stats_.commands[command_row(*outcome.spec)].calls.add();
   return true;
@@ -303,7 +303,7 @@ std::string ScriptRunner::refusal(const Request& request) const {
   if (spec->flags.has(Flag::no_script)) return std::string(text::not_in_script);
   if (const auto denial = client_.user->denied(*spec, request.words)) {
     // ACL LOG names the client that has sent the script, and not the script's own client.
-    dispatcher_.note_denial(*denial, *request_client_, *spec, request.words, AclPlace::script, call_moment_);
+    dispatcher_.note_denial(*denial, *request_client_, *spec, request.words, AclPlace::script, call_mode_);
     return "ERR ACL failure in script: " + denial_text(*denial, *client_.user, *spec);
   }
   const bool writes = spec->flags.has(Flag::write);
@@ -330,9 +330,9 @@ ScriptRunner::Room ScriptRunner::make_room(const Request& request) {
   // this asks once more for the room that EXEC was granted for its other commands. Otherwise the script could
   // use that room.
   std::uint64_t bytes_max =
-      dispatcher_.most_record_bytes(request, request.words.size(), call_moment_) + call_moment_.room_bytes;
+      dispatcher_.most_record_bytes(request, request.words.size(), call_mode_) + call_mode_.room_bytes;
   if (!has_written_) bytes_max += room_ahead_bytes;
-  switch (log->admit(bytes_max, Dispatcher::change_of(request, call_moment_.now))) {
+  switch (log->admit(bytes_max, Dispatcher::change_of(request, call_mode_.now))) {
     case keyspace::Admission::granted:
       break;
     case keyspace::Admission::refused:
@@ -364,7 +364,7 @@ void ScriptRunner::log(script::LogLevel level, std::string_view text) {
 // Suspends the fiber when the time of the slice is over. The first slice begins with the first question, some
 // microseconds late: most scripts end before it, and need no reading of the clock.
 script::Server::Pace ScriptRunner::goes_on() {
-  SteadyTime now = moment_.clock();
+  SteadyTime now = mode_.clock();
   if (!began_) {
     began_ = now;
     asked_ = now;
@@ -373,7 +373,7 @@ script::Server::Pace ScriptRunner::goes_on() {
   const bool is_slow = now - asked_ > question_period_max;
   if (!ends_ && now >= slice_ends_) {
     fiber_.suspend();
-    now = moment_.clock();
+    now = mode_.clock();
   }
   asked_ = now;
   // SCRIPT KILL comes while the fiber is suspended, so this looks for it behind suspend().

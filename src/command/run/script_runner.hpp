@@ -46,7 +46,7 @@ class ScriptRunner final : public script::Server {
 
   // Runs a request that may run scripts. Next::wait: a script is suspended, and the request has no reply yet.
   // The client's state stays where it is until resume() has ended it.
-  Dispatcher::Outcome run(const Request& request, const Moment& moment);
+  Dispatcher::Outcome run(const Request& request, const RunMode& mode);
   // Runs what is suspended for a slice. True: the request has ended, and finish() has its reply.
   bool resume();
   Dispatcher::Outcome finish(resp::Reply& reply);
@@ -102,7 +102,7 @@ class ScriptRunner final : public script::Server {
   std::vector<std::string_view> words_;
   std::unique_ptr<PartialRun> partial_;
   resp::Reply reply_;
-  Moment moment_{};
+  RunMode mode_{};
   Dispatcher::Outcome outcome_;
   BatchRecord record_;               // of the dispatcher, while the request is suspended
   std::optional<SteadyTime> began_;  // of a request that takes long
@@ -111,7 +111,7 @@ class ScriptRunner final : public script::Server {
 
   // The script that runs.
   ClientState client_;  // of its commands: what they do to a client ends with the script
-  Moment call_moment_{};
+  RunMode call_mode_{};
   std::unique_ptr<PartialRun> call_partial_;
   keyspace::WorkerLog* log_ = nullptr;  // it has begun a group there
   bool in_transaction_ = false;         // EXEC runs the script: it has the group

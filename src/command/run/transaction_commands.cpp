@@ -163,12 +163,12 @@ Next exec(Context& context) {
 }
 
 Dispatcher::Outcome Dispatcher::queue(const Request& first, std::span<const std::string_view> last_words,
-                                      const Moment& moment) {
+                                      const RunMode& mode) {
   Transaction& transaction = *first.client.transaction;
   const CommandSpec& spec = *first.spec;
   if (spec.flags.has(Flag::not_enabled)) {
     transaction.fail();
-    Context context = context_of(first, nullptr, moment);
+    Context context = context_of(first, nullptr, mode);
     return {.next = run_handler(context), .spec = &spec};
   }
   if (spec.flags.has(Flag::no_multi) || spec.flags.has(Flag::outside_multi))
@@ -181,7 +181,7 @@ Dispatcher::Outcome Dispatcher::queue(const Request& first, std::span<const std:
   // EXEC asks for the room. But if the journal refuses all changes, the client is told so with the command,
   // and not only with EXEC.
   keyspace::WorkerLog* const log = only_asks(spec, first.words) ? nullptr : log_of(spec);
-  if (log != nullptr && log->admit(0, change_of(first, moment.now)) == keyspace::Admission::refused)
+  if (log != nullptr && log->admit(0, change_of(first, mode.now)) == keyspace::Admission::refused)
     return are_several ? one_by_one
                        : reject(first, journal_refuses(services_.journal.status().refusal), false);
   const std::size_t byte_count = byte_count_of(first.words) + byte_count_of(last_words);
@@ -218,7 +218,7 @@ Next Dispatcher::run_transaction(const Transaction& transaction, Context& contex
   Bounds bounds{.reply_begin = reply_bytes,
                 .reply_bytes_max = of_clients == 0 ? transaction_reply_bytes_max
                                                    : std::min(of_clients, transaction_reply_bytes_max),
-                .ends_at = context.moment.clock() + transaction_time_max};
+                .ends_at = context.mode.clock() + transaction_time_max};
   context.reply.array(transaction.command_count());
   if (is_group) log->begin_group();
   Next next = Next::done;
@@ -275,8 +275,8 @@ keyspace::WorkerLog* Dispatcher::log_of(const Transaction& transaction) const {
 // room. EVAL has no Flag::write. Its script asks for room before each change.
 std::uint64_t Dispatcher::transaction_record_bytes(const Transaction& transaction, Context& context) {
   std::uint64_t bytes = 0;
-  Moment moment = context.moment;
-  moment.in_transaction = true;
+  RunMode mode = context.mode;
+  mode.in_transaction = true;
   for (const Transaction::Group& group : transaction.groups()) {
     if (!group.spec->flags.has(Flag::write)) continue;
     const std::vector<std::string_view> words = words_of(transaction, group, 0);
@@ -290,23 +290,22 @@ std::uint64_t Dispatcher::transaction_record_bytes(const Transaction& transactio
     const bool joins = services_.keyspace.mirrors().empty();
     const std::uint64_t times = joins ? 1 : group.command_count;
     const std::size_t item_count = words.size() + (joins ? group.command_count : 1);
-    bytes += times * most_record_bytes(request, item_count, moment);
+    bytes += times * most_record_bytes(request, item_count, mode);
   }
   return bytes;
 }
 
 // Runs one command of a transaction. A long one runs all its parts at once, because no other client may run
 // meanwhile. What was done stays, also if its reply has no room.
-Next Dispatcher::run_of_group(const Request& request, const Moment& moment, Bounds& bounds) {
+Next Dispatcher::run_of_group(const Request& request, const RunMode& mode, Bounds& bounds) {
   const bool late = runs_late(*request.spec);
   if (bounds.reached && !late) return reject(request, text::transaction_bounds_reached, false).next;
   const std::size_t reply_bytes = request.reply.size();
   Next ran = Next::more;
   while (ran == Next::more) {
-    ran = run_whole(request, moment).next;
+    ran = run_whole(request, mode).next;
     if (ran != Next::more || late) continue;
-    bounds.reached =
-        moment.clock() >= bounds.ends_at || request.partial->bytes_kept() > bounds.reply_bytes_max;
+    bounds.reached = mode.clock() >= bounds.ends_at || request.partial->bytes_kept() > bounds.reply_bytes_max;
     if (bounds.reached) return reject(request, text::transaction_bounds_reached, true).next;
   }
   if (request.reply.size() + request.reply.bytes_later() - bounds.reply_begin > bounds.reply_bytes_max) {
@@ -322,11 +321,11 @@ Next Dispatcher::run_of_group(const Request& request, const Moment& moment, Boun
 // one command runs by itself, and the next ones are tried together again.
 Next Dispatcher::run_group(const Transaction& transaction, const Transaction::Group& group, Context& context,
                            Bounds& bounds) noexcept {
-  const SteadyTime began = context.moment.clock();
+  const SteadyTime began = context.mode.clock();
   bounds.reached = bounds.reached || began >= bounds.ends_at;
-  Moment moment = context.moment;
-  moment.in_transaction = true;
-  moment.room_bytes = context.room_bytes;
+  RunMode mode = context.mode;
+  mode.in_transaction = true;
+  mode.room_bytes = context.room_bytes;
   Next next = Next::done;
   for (std::size_t at = 0; at < group.command_count;) {
     const std::vector<std::string_view> words = words_of(transaction, group, at);
@@ -341,22 +340,22 @@ Next Dispatcher::run_group(const Transaction& transaction, const Transaction::Gr
       scratch_->last_words.clear();
       for (std::size_t item = 0; item < count; ++item)
         scratch_->last_words.push_back(transaction.word(group.first_word + group.head_count + at + item));
-      if (run_together(request, scratch_->last_words, moment).next == Next::done) {
+      if (run_together(request, scratch_->last_words, mode).next == Next::done) {
         at += count;
         continue;
       }
     }
     const std::uint64_t errors_before = context.reply.error_count();
-    const Next ran = run_of_group(request, moment, bounds);
-    if (services_.monitors.any() && ran != Next::need_alone) show(request, moment);
+    const Next ran = run_of_group(request, mode, bounds);
+    if (services_.monitors.any() && ran != Next::need_alone) show(request, mode);
     if (ran == Next::need_alone) return ran;
     SEPAL_ASSERT(ran == Next::done || ran == Next::close, "a command of a transaction answers at once");
     if (ran == Next::close) next = ran;
-    count_requests(context.client, 1, moment.steady_now);
+    count_requests(context.client, 1, mode.steady_now);
     context.errors_told += context.reply.error_count() - errors_before;
     ++at;
   }
-  const std::chrono::nanoseconds duration = context.moment.clock() - began;
+  const std::chrono::nanoseconds duration = context.mode.clock() - began;
   count_calls(*group.spec, group.command_count, duration);
   if (is_slow(duration))
     note_slow({.client = context.client,
@@ -364,7 +363,7 @@ Next Dispatcher::run_group(const Transaction& transaction, const Transaction::Gr
                .words = words_of(transaction, group, 0),
                .times = group.command_count,
                .duration = duration,
-               .now = moment.now});
+               .now = mode.now});
   return next;
 }
 

@@ -246,7 +246,7 @@ Next put_result(Context& context, Sources sources, std::string_view target) {
     adoption.answer(context.reply, made.error());
     return Next::done;
   }
-  if (context.moment.in_transaction)
+  if (context.mode.in_transaction)
     return refuse(context, is_quick ? text::long_string_in_transaction : text::many_sources_in_transaction);
   adoption.make = [held = std::move(sources), length](const Making& making) -> Result<FilterPtr> {
     if (auto room = making.hold(length); !room) return room.error();

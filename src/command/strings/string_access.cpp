@@ -117,7 +117,7 @@ std::function<void(resp::Reply&, const Result<void>&)> answer_of_job(
 // the job ends: it looks again, with the gate closed, whether the condition is still true (`replace` for
 // free, `still_wanted` for taken).
 Next adopt_long(Context& context, NewString string) {
-  if (context.moment.in_transaction) return refuse(context, text::long_string_in_transaction);
+  if (context.mode.in_transaction) return refuse(context, text::long_string_in_transaction);
   SEPAL_ASSERT(context.partial != nullptr && context.partial->bytes.size() == string.bytes.size(),
                "a job puts a string that was not copied for it");
   Adoption adoption{.what = "set",
@@ -153,7 +153,7 @@ Next adopt_long(Context& context, NewString string) {
 StringGroup::StringGroup(const Context& context) {
   SEPAL_ASSERT(context.alone, "a group of changes begins while other workers record theirs");
   // Groups do not nest: EXEC, or the script, has one open.
-  if (!context.moment.in_transaction) log_ = context.record.log;
+  if (!context.mode.in_transaction) log_ = context.record.log;
   if (log_ != nullptr) log_->begin_group();
 }
 
@@ -233,7 +233,7 @@ std::uint64_t reply_room(const Context& context) {
   const std::uint64_t of_clients = context.services.options.clients_memory_max;
   std::uint64_t bytes_max = of_clients == 0 ? unbounded : of_clients;
   // All of it is copied while other clients wait.
-  if (context.moment.in_transaction) bytes_max = std::min(bytes_max, transaction_reply_bytes_max);
+  if (context.mode.in_transaction) bytes_max = std::min(bytes_max, transaction_reply_bytes_max);
   // A string that finds room is not dropped afterwards with what stands around it: GETDEL has removed it.
   constexpr std::uint64_t around_bytes = 32;
   return bytes_max - std::min(bytes_max, context.reply.size() + around_bytes);
@@ -241,8 +241,8 @@ std::uint64_t reply_room(const Context& context) {
 
 bool refuse_reply(Context& context, std::uint64_t byte_count) {
   if (byte_count <= reply_room(context)) return false;
-  context.reply.error(context.moment.in_transaction ? text::strings_too_long_in_transaction
-                                                    : text::strings_reply_too_long);
+  context.reply.error(context.mode.in_transaction ? text::strings_too_long_in_transaction
+                                                  : text::strings_reply_too_long);
   return true;
 }
 
@@ -255,11 +255,11 @@ Next answer_string(Context& context, const FoundString& found, std::uint64_t off
                    std::uint64_t byte_count) {
   SEPAL_ASSERT(found.value != nullptr && offset <= found.length() && byte_count <= found.length() - offset,
                "a part of a string reaches behind its end");
-  if (byte_count > string_at_once_max || context.moment.in_transaction)
+  if (byte_count > string_at_once_max || context.mode.in_transaction)
     if (refuse_reply(context, byte_count)) return Next::done;
   // In EXEC and scripts the replies of the next commands stand behind this one, and what the next commands
   // write must not be in it.
-  if (byte_count <= string_at_once_max || context.moment.in_transaction) {
+  if (byte_count <= string_at_once_max || context.mode.in_transaction) {
     context.reply.bulk(found.string().text(offset, byte_count));
   } else {
     context.reply.bulk_later(piece_of(source_of(context, *found.value, offset), byte_count));
@@ -268,7 +268,7 @@ Next answer_string(Context& context, const FoundString& found, std::uint64_t off
 }
 
 bool is_ready_to_put(Context& context, std::string_view bytes) {
-  return bytes.size() <= string_at_once_max || context.moment.in_transaction || copied_whole(context, bytes);
+  return bytes.size() <= string_at_once_max || context.mode.in_transaction || copied_whole(context, bytes);
 }
 
 }  // namespace sepal::command

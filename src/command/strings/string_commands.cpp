@@ -272,7 +272,7 @@ Next get_many(Context& context) {
   const Words keys = context.words.subspan(1);
   if (keys.size() > whole_items_max) return get_in_parts(context, keys);
   const std::uint64_t room = reply_room(context);
-  const std::uint64_t bytes_max = context.moment.in_transaction ? room : std::min(string_at_once_max, room);
+  const std::uint64_t bytes_max = context.mode.in_transaction ? room : std::min(string_at_once_max, room);
   const std::size_t reply_bytes = context.reply.size();
   std::uint64_t byte_count = 0;
   // No WRONGTYPE, as in Redis: the reply has a null for each key that names no string.

@@ -24,10 +24,10 @@ namespace {
 
 using namespace sepal;
 using command::at_once_max;
-using command::Moment;
 using command::Next;
 using command::part_bytes_max;
 using command::row_for;
+using command::RunMode;
 using command::transaction_reply_bytes_max;
 using command::whole_items_max;
 using command::testing::readable;
@@ -634,13 +634,13 @@ TEST_CASE("a long string is not copied before it leaves, also if its key has gon
   CHECK(world.bytes_later == 3 + (1 << 20));
   World::Connection& client = world.connection("a");
   const std::vector<std::string_view> words{"GETDEL", "k"};
-  Moment moment{.now = world.now, .steady_now = world.steady_now, .alone = true};
+  RunMode mode{.now = world.now, .steady_now = world.steady_now, .alone = true};
   const auto outcome = world.dispatcher.run({.client = client.client,
                                              .reply = client.reply,
                                              .spec = row_for(words),
                                              .words = words,
                                              .partial = client.partial},
-                                            moment);
+                                            mode);
   CHECK(outcome.next == Next::done);
   CHECK(client.reply.bytes() == "$1048577\r\n");
   world.send_from("b", {"SET", "k", "new"});

@@ -127,13 +127,13 @@ std::string World::send_words(std::string_view name, const std::vector<std::stri
                         .partial = from.partial};
   int parts = 0;
   for (;;) {
-    Moment moment{.now = now, .steady_now = steady_now};
-    outcome = dispatcher.run(request, moment);
+    RunMode mode{.now = now, .steady_now = steady_now};
+    outcome = dispatcher.run(request, mode);
     if (outcome.next == Next::need_alone) {
       if (from.reply.size() != 0) throw std::runtime_error("a request that needs to be alone has replied");
       ++alone_runs;
-      moment.alone = true;
-      outcome = dispatcher.run(request, moment);
+      mode.alone = true;
+      outcome = dispatcher.run(request, mode);
     }
     if (outcome.next != Next::more) break;
     if (from.reply.size() != 0) throw std::runtime_error("a request that goes on has replied");

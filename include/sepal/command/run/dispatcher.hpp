@@ -122,8 +122,8 @@ struct BatchRecord {
   bool answered_known = false;  // an add was answered "known already" while other workers may be adding
 };
 
-// When and how requests run: those of a batch share it.
-struct Moment {
+// The clock and the privileges of a batch, which its requests share.
+struct RunMode {
   WallTime now;
   SteadyTime steady_now;
   bool alone = false;              // the gate is closed
@@ -149,7 +149,7 @@ struct Context {
   bool alone = false;                    // the gate is closed
   bool counts_keys = true;  // false: a part before this one has counted its key as a hit or a miss
   Dispatcher& dispatcher;   // for a handler that runs other commands
-  const Moment& moment;
+  const RunMode& mode;
   std::uint64_t errors_told = 0;  // in the reply so far that the statistics have already
   std::uint64_t room_bytes = 0;   // of the journal, which EXEC was granted
 };
@@ -180,7 +180,7 @@ class Dispatcher {
   };
   // Inside the gate. Appends one reply for Next::done and Next::close; a browser that is closed gets none.
   // Appends none for need_alone, later, paused, delayed, more and wait.
-  Outcome run(const Request& request, const Moment& moment);
+  Outcome run(const Request& request, const RunMode& mode);
 
   // Whether run_together takes requests of this row (which may be null) with so many words each.
   [[nodiscard]] static bool runs_together(const CommandSpec* spec, std::size_t word_count);
@@ -188,7 +188,7 @@ class Dispatcher {
   // `last_words` has its last word as well. Next::done: all are answered. Next::need_alone: none is answered,
   // run them one by one.
   Outcome run_together(const Request& first, std::span<const std::string_view> last_words,
-                       const Moment& moment);
+                       const RunMode& mode);
 
   // Whether two requests that run_together takes differ in their last word only. All pairs of a round are
   // compared, so the test that usually fails comes first.
@@ -203,7 +203,7 @@ class Dispatcher {
   // As run, for requests of different clients that are alike, at most lone_requests_max. False: none is
   // answered, run them one by one. Inside the gate, not closed.
   static constexpr std::size_t lone_requests_max = 64;
-  bool run_lone_requests(std::span<const Request> requests, const Moment& moment);
+  bool run_lone_requests(std::span<const Request> requests, const RunMode& mode);
 
   // Inside the gate. Asks for the keys of requests that are run next from memory.
   void prefetch(const ClientState& client, std::span<const std::string_view> keys) const;
@@ -269,7 +269,7 @@ class Dispatcher {
 
   // Notes for ACL LOG that the client's user may not run a request.
   void note_denial(const Denial& denial, const ClientState& client, const CommandSpec& spec,
-                   std::span<const std::string_view> words, AclPlace place, const Moment& moment);
+                   std::span<const std::string_view> words, AclPlace place, const RunMode& mode);
 
   // Counts an error that was answered outside of run(). `failed` is the row of a request that was answered
   // later; null: the bytes were no request. Inside the gate.
@@ -300,22 +300,22 @@ class Dispatcher {
     return threshold != 0 &&
            std::chrono::duration_cast<std::chrono::milliseconds>(duration).count() >= threshold;
   }
-  [[nodiscard]] bool waits_for_pause(const Request& request, const Moment& moment) const;
-  Outcome run_part(const Request& request, const Moment& moment);
-  Outcome run_whole(const Request& request, const Moment& moment, bool has_begun = false);
-  Context context_of(const Request& request, keyspace::WorkerLog* log, const Moment& moment);
+  [[nodiscard]] bool waits_for_pause(const Request& request, const RunMode& mode) const;
+  Outcome run_part(const Request& request, const RunMode& mode);
+  Outcome run_whole(const Request& request, const RunMode& mode, bool has_begun = false);
+  Context context_of(const Request& request, keyspace::WorkerLog* log, const RunMode& mode);
   Next answer_together(const Request& first, std::span<const std::string_view> last_words,
-                       std::span<bool> answers, const Moment& moment);
+                       std::span<bool> answers, const RunMode& mode);
   [[nodiscard]] keyspace::WorkerLog* recording_log() const;
   [[nodiscard]] keyspace::WorkerLog* log_of(const CommandSpec& spec) const;
   keyspace::Admission admit(keyspace::WorkerLog* log, const Request& request, std::size_t item_count,
-                            const Moment& moment);
+                            const RunMode& mode);
   [[nodiscard]] std::uint64_t most_record_bytes(const Request& request, std::size_t item_count,
-                                                const Moment& moment) const;
+                                                const RunMode& mode) const;
   [[nodiscard]] static keyspace::Change change_of(const Request& request, WallTime now);
   Outcome reject(const Request& request, std::string_view text, bool has_begun);
-  Outcome deny(const Request& request, const Moment& moment, bool has_begun);
-  Outcome queue(const Request& first, std::span<const std::string_view> last_words, const Moment& moment);
+  Outcome deny(const Request& request, const RunMode& mode, bool has_begun);
+  Outcome queue(const Request& first, std::span<const std::string_view> last_words, const RunMode& mode);
   [[nodiscard]] keyspace::WorkerLog* log_of(const Transaction& transaction) const;
   std::optional<Next> admit_transaction(keyspace::WorkerLog& log, const Transaction& transaction,
                                         Context& context);
@@ -330,16 +330,15 @@ class Dispatcher {
   // Throws nothing: what lacks memory between two commands of EXEC would leave the second undone.
   Next run_group(const Transaction& transaction, const Transaction::Group& group, Context& context,
                  Bounds& bounds) noexcept;
-  Next run_of_group(const Request& request, const Moment& moment, Bounds& bounds);
+  Next run_of_group(const Request& request, const RunMode& mode, Bounds& bounds);
   Next run_handler(Context& context);
   Next run_row(Context& context);
   Next lacks_memory(Context& context, std::size_t reply_bytes);
   void note_administration(const Context& context, const std::string& user, Next next);
   Outcome run_unknown(const Request& request);
-  void show(const Request& request, const Moment& moment);
-  void show_always(const Request& request, const Moment& moment);
-  void show_together(const Request& first, std::span<const std::string_view> last_words,
-                     const Moment& moment);
+  void show(const Request& request, const RunMode& mode);
+  void show_always(const Request& request, const RunMode& mode);
+  void show_together(const Request& first, std::span<const std::string_view> last_words, const RunMode& mode);
   void hand_over_shown();
   void count_requests(ClientState& client, std::uint64_t times, SteadyTime steady_now);
   void count_errors(std::string_view text, std::uint64_t times);
