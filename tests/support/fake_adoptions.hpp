@@ -49,13 +49,13 @@ class FakeAdoptions final : public command::Adoptions {
 class FakeTransfers final : public command::Transfers {
  public:
   [[nodiscard]] bool enabled() const override { return there; }
-  Result<keyspace::FilterPtr> read(const std::string& name, const command::Making&) override {
+  Result<keyspace::FilterPtr> read(const std::string& name, const command::JobContext&) override {
     const auto found = files.find(name);
     if (found == files.end()) return fail(Errc::not_found, "cannot open " + name);
     return found->second;
   }
-  Result<void> write(const command::OutgoingFile& file, const command::Making& making) override {
-    auto copied = file.filter.copy(making.limits, making.go_on);
+  Result<void> write(const command::OutgoingFile& file, const command::JobContext& job) override {
+    auto copied = file.filter.copy(job.limits, job.go_on);
     if (!copied) return copied.error();
     files[file.name] = std::move(*copied);
     return {};

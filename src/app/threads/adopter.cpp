@@ -75,7 +75,7 @@ void Adopter::adopt(command::ClientState& client, command::Adoption adoption) {
 void Adopter::run(command::ClientState& client, command::Errand errand) {
   SEPAL_ASSERT(errand.run, "an errand without anything to do");
   enqueue(client, errand.what,
-          [this, run = std::move(errand.run)](const Job& job) { return run(making(job)); });
+          [this, run = std::move(errand.run)](const Job& job) { return run(context_of(job)); });
 }
 
 void Adopter::enqueue(command::ClientState& client, std::string_view what,
@@ -140,7 +140,7 @@ void Adopter::show_nothing() {
   bytes_total_.store(0, std::memory_order_relaxed);
 }
 
-command::Making Adopter::making(const Job& job) {
+command::JobContext Adopter::context_of(const Job& job) {
   const GateClosed closed(parts_->gate);
   return {.limits = parts_->keyspace.filter_limits(),
           .hold = [this](std::uint64_t byte_count) { return hold(byte_count); },
@@ -166,7 +166,7 @@ void Adopter::release_all() {
 }
 
 Result<void> Adopter::make_and_adopt(const Job& job, const command::Adoption& adoption) {
-  const auto filter = adoption.make(making(job));
+  const auto filter = adoption.make(context_of(job));
   return filter ? put_under_key(job, adoption, *filter) : filter.error();
 }
 

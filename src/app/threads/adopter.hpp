@@ -71,7 +71,7 @@ class Adopter final : public command::Adoptions {
   void enqueue(command::ClientState& client, std::string_view what,
                std::function<command::Answer(const Job& job)> perform);
   void serve();
-  [[nodiscard]] command::Making making(const Job& job);
+  [[nodiscard]] command::JobContext context_of(const Job& job);
   Result<void> hold(std::uint64_t byte_count);
   void release_all();
   void show_nothing();

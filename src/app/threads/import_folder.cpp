@@ -67,7 +67,7 @@ void remove_import_remains(const storage::Path& folder) {
   }
 }
 
-Result<keyspace::FilterPtr> ImportFolder::read(const std::string& name, const command::Making& making) {
+Result<keyspace::FilterPtr> ImportFolder::read(const std::string& name, const command::JobContext& job) {
   SEPAL_ASSERT(command::is_plain_name(name), "a name that leads out of the folder");
   const storage::Path path = folder_ / name;
   auto file = disk_.open_plain(path);
@@ -75,9 +75,9 @@ Result<keyspace::FilterPtr> ImportFolder::read(const std::string& name, const co
   const auto size = (*file)->size();
   if (!size) return size.error();
   // A filter takes about as much memory as its file has bytes.
-  if (auto held = making.hold(*size); !held) return held.error();
-  auto read = storage::read_filter_file(**file, path, making.limits, [&](const storage::Progress& progress) {
-    return making.go_on(progress.bytes_done);
+  if (auto held = job.hold(*size); !held) return held.error();
+  auto read = storage::read_filter_file(**file, path, job.limits, [&](const storage::Progress& progress) {
+    return job.go_on(progress.bytes_done);
   });
   // A whole file with no filter or several: for the client it is as good as damaged.
   if (!read && read.error().code == Errc::out_of_range) return fail(Errc::damaged, read.error().detail);
@@ -87,7 +87,7 @@ Result<keyspace::FilterPtr> ImportFolder::read(const std::string& name, const co
   return std::move(read->filter);
 }
 
-Result<void> ImportFolder::write(const command::OutgoingFile& file, const command::Making& making) {
+Result<void> ImportFolder::write(const command::OutgoingFile& file, const command::JobContext& job) {
   SEPAL_ASSERT(command::is_plain_name(file.name), "a name that leads out of the folder");
   const storage::Path path = folder_ / file.name;
   const auto there = disk_.exists(path);
@@ -99,7 +99,7 @@ Result<void> ImportFolder::write(const command::OutgoingFile& file, const comman
        .filter = file.filter.filter(),
        .header = file.filter.header(),
        .layers = file.filter.layers()},
-      [&](const storage::Progress& progress) { return making.go_on(progress.bytes_done); });
+      [&](const storage::Progress& progress) { return job.go_on(progress.bytes_done); });
   return written ? Result<void>() : written.error();
 }
 

@@ -151,9 +151,9 @@ Next adopt_bitmap(Context& context, FilterPtr string, const bloom::ClientBitmap&
     return Next::done;
   }
   if (context.mode.in_transaction) return refuse(context, text::whole_in_transaction);
-  adoption.make = [held = std::move(string), bitmap](const Making& making) -> Result<FilterPtr> {
-    if (auto room = making.hold(bytes_of(bitmap)); !room) return room.error();
-    return bloom::filter_of_bitmap(*held, bitmap, making.limits, making.go_on);
+  adoption.make = [held = std::move(string), bitmap](const JobContext& job) -> Result<FilterPtr> {
+    if (auto room = job.hold(bytes_of(bitmap)); !room) return room.error();
+    return bloom::filter_of_bitmap(*held, bitmap, job.limits, job.go_on);
   };
   adoption.still_wanted = contents_stay(context, adoption.database);
   context.services.adoptions.adopt(context.client, std::move(adoption));

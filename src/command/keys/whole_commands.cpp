@@ -94,9 +94,9 @@ Next dump_string(Context& context, FilterPtr string) {
     return Next::done;
   }
   if (context.mode.in_transaction) return refuse(context, text::long_string_in_transaction);
-  const auto run = [held = std::move(string), byte_count](const Making& making) -> Answer {
+  const auto run = [held = std::move(string), byte_count](const JobContext& job) -> Answer {
     // The text and its payload are in memory together.
-    if (auto room = making.hold(2 * byte_count); !room)
+    if (auto room = job.hold(2 * byte_count); !room)
       return [error = room.error()](resp::Reply& reply) { reply.error(reason_text(error)); };
     auto pieces = std::make_shared<std::vector<std::string>>();
     pieces->push_back(bloom::rdb_dump_of(bloom::BitString(*held).text()));
@@ -178,8 +178,8 @@ Next restore_payload(Context& context, std::string_view payload, Adoption adopti
   if (!copied_whole(context, payload)) return Next::more;
   context.client.bytes_of_job = context.partial->bytes.capacity();
   adoption.make = [held = std::make_shared<std::string>(std::move(context.partial->bytes))](
-                      const Making& making) -> Result<FilterPtr> {
-    return filter_of_payload(*held, making.limits, making.hold);
+                      const JobContext& job) -> Result<FilterPtr> {
+    return filter_of_payload(*held, job.limits, job.hold);
   };
   context.services.adoptions.adopt(context.client, std::move(adoption));
   return Next::wait;
@@ -255,9 +255,9 @@ Next copy(Context& context) {
     return Next::done;
   }
   if (context.mode.in_transaction) return refuse(context, text::whole_in_transaction);
-  adoption.make = [frozen](const Making& making) -> Result<FilterPtr> {
-    if (auto room = making.hold(frozen.filter()->byte_count()); !room) return room.error();
-    return frozen.copy(making.limits, making.go_on);
+  adoption.make = [frozen](const JobContext& job) -> Result<FilterPtr> {
+    if (auto room = job.hold(frozen.filter()->byte_count()); !room) return room.error();
+    return frozen.copy(job.limits, job.go_on);
   };
   adoption.still_wanted = [source_stays = contents_stay(context, source.database),
                            target_stays = contents_stay(context, target.database)] {
@@ -289,10 +289,10 @@ Next dump(Context& context) {
     return Next::done;
   }
   if (context.mode.in_transaction) return refuse(context, text::whole_in_transaction);
-  const auto run = [frozen, byte_count](const Making& making) -> Answer {
-    auto room = making.hold(byte_count);
+  const auto run = [frozen, byte_count](const JobContext& job) -> Answer {
+    auto room = job.hold(byte_count);
     auto payload =
-        room ? bloom::rdb_dump_of(frozen, making.go_on) : Result<std::vector<std::string>>(room.error());
+        room ? bloom::rdb_dump_of(frozen, job.go_on) : Result<std::vector<std::string>>(room.error());
     if (!payload) return [error = payload.error()](resp::Reply& reply) { reply.error(reason_text(error)); };
     return [held = std::make_shared<std::vector<std::string>>(std::move(*payload))](resp::Reply& reply) {
       reply.bulk_later(std::move(*held));
@@ -341,8 +341,8 @@ Next bf_import(Context& context) {
                     .answer = answer_adoption};
   // Nothing of the keyspace is read, so the gate stays open. The job reads the file, and may_adopt() looks at
   // the key again.
-  adoption.make = [&transfers = context.services.transfers, file = request.file](const Making& making) {
-    return transfers.read(file, making);
+  adoption.make = [&transfers = context.services.transfers, file = request.file](const JobContext& job) {
+    return transfers.read(file, job);
   };
   context.services.adoptions.adopt(context.client, std::move(adoption));
   return Next::wait;
@@ -360,8 +360,8 @@ Next bf_export(Context& context) {
                           .key = std::string(context.words[1]),
                           .filter = Frozen(FilterPtr(filter)),
                           .replace = request.replace};
-  const auto run = [&transfers = context.services.transfers, file](const Making& making) -> Answer {
-    return [outcome = transfers.write(file, making)](resp::Reply& reply) { answer_adoption(reply, outcome); };
+  const auto run = [&transfers = context.services.transfers, file](const JobContext& job) -> Answer {
+    return [outcome = transfers.write(file, job)](resp::Reply& reply) { answer_adoption(reply, outcome); };
   };
   context.services.adoptions.run(context.client, {.what = "export", .run = run});
   return Next::wait;

@@ -43,9 +43,9 @@ Next adopt(Context& context, keyspace::FilterPtr filter, Adoption adoption) {
     return Next::done;
   }
   if (!at_once) {
-    adoption.make = [made = std::move(filter)](const Making& making) -> Result<keyspace::FilterPtr> {
+    adoption.make = [made = std::move(filter)](const JobContext& job) -> Result<keyspace::FilterPtr> {
       // The filter is made already. Its memory is in no account before this.
-      if (auto room = making.hold(made->byte_count()); !room) return room.error();
+      if (auto room = job.hold(made->byte_count()); !room) return room.error();
       return made;
     };
     context.services.adoptions.adopt(context.client, std::move(adoption));

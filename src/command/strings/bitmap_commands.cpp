@@ -248,9 +248,9 @@ Next put_result(Context& context, Sources sources, std::string_view target) {
   }
   if (context.mode.in_transaction)
     return refuse(context, is_quick ? text::long_string_in_transaction : text::many_sources_in_transaction);
-  adoption.make = [held = std::move(sources), length](const Making& making) -> Result<FilterPtr> {
-    if (auto room = making.hold(length); !room) return room.error();
-    return held.result(making.limits, making.go_on);
+  adoption.make = [held = std::move(sources), length](const JobContext& job) -> Result<FilterPtr> {
+    if (auto room = job.hold(length); !room) return room.error();
+    return held.result(job.limits, job.go_on);
   };
   context.services.adoptions.adopt(context.client, std::move(adoption));
   return Next::wait;

@@ -128,9 +128,9 @@ Next adopt_long(Context& context, NewString string) {
                     .make = {},
                     .answer = {}};
   adoption.make = [held = std::make_shared<std::string>(std::move(context.partial->bytes))](
-                      const Making& making) -> Result<keyspace::FilterPtr> {
-    if (auto room = making.hold(held->size()); !room) return room.error();
-    return bloom::BitString::of(*held, making.limits);
+                      const JobContext& job) -> Result<keyspace::FilterPtr> {
+    if (auto room = job.hold(held->size()); !room) return room.error();
+    return bloom::BitString::of(*held, job.limits);
   };
   context.client.bytes_of_job = string.bytes.size();
   const auto replaced =

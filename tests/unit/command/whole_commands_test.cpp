@@ -30,16 +30,16 @@ std::string work_off(World& world) {
   REQUIRE(world.adoptions.waiting.size() == 1);
   auto waiting = std::move(world.adoptions.waiting.front());
   world.adoptions.waiting.clear();
-  const command::Making making{.limits = world.keyspace.filter_limits(),
-                               .hold = [](std::uint64_t) { return Result<void>(); },
-                               .go_on = {}};
+  const command::JobContext making{.limits = world.keyspace.filter_limits(),
+                                   .hold = [](std::uint64_t) { return Result<void>(); },
+                                   .go_on = {}};
   resp::Reply reply;
   if (waiting.errand.run) {
-    waiting.errand.run(making)(reply);
+    waiting.errand.run(job)(reply);
   } else {
     const Adoption& adoption = waiting.adoption;
     const DatabaseKey key{.database = adoption.database, .key = adoption.key};
-    auto made = adoption.make(making);
+    auto made = adoption.make(job);
     Result<void> outcome = made ? Result<void>() : made.error();
     if (made && adoption.still_wanted && !adoption.still_wanted()) outcome = fail(Errc::no_such_key);
     if (outcome && !adoption.replace && world.keyspace.find(key) != nullptr) outcome = fail(Errc::key_exists);

@@ -17,8 +17,8 @@
 
 namespace sepal::command {
 
-// Settings for background jobs.
-struct Making {
+// What a background job gets: limits, a way to reserve memory, and whether to go on.
+struct JobContext {
   bloom::FilterLimits limits;  // for a filter
   // Counts about as many bytes as the filter is going to take as used memory, from here on until the filter
   // is under its key or given up. Errors: memory_limit.
@@ -35,7 +35,7 @@ struct Adoption {
   keyspace::Deadline deadline = keyspace::no_deadline;
   bool replace = false;  // false: a key that is there when the filter is made is an error: key_exists
   // Makes the filter, which no other thread knows. Outside the gate; may block.
-  std::function<Result<keyspace::FilterPtr>(const Making& making)> make;
+  std::function<Result<keyspace::FilterPtr>(const JobContext& job)> make;
   // Asked once the filter is made, inside the closed gate, when a key past its deadline is gone; false ends
   // the adoption with no_such_key. May be empty.
   std::function<bool()> still_wanted = {};
@@ -51,7 +51,7 @@ struct Adoption {
 struct Errand {
   std::string_view what;  // as Adoption's
   // Outside the gate; may block. Returns what the client is told.
-  std::function<Answer(const Making& making)> run;
+  std::function<Answer(const JobContext& job)> run;
 };
 
 struct AdoptionStatus {
@@ -90,9 +90,9 @@ class Transfers {
   [[nodiscard]] virtual bool enabled() const = 0;  // there is a folder; immutable
   // Verifies the whole file. Errors, with a sentence: not_found, damaged, unsupported_version, out_of_range
   // (it holds no filter, or several), too_large, memory_limit, out_of_memory, those of the disk.
-  virtual Result<keyspace::FilterPtr> read(const std::string& name, const Making& making) = 0;
+  virtual Result<keyspace::FilterPtr> read(const std::string& name, const JobContext& job) = 0;
   // Written aside, synced and renamed. Errors: those of the disk; io where the file is there already.
-  virtual Result<void> write(const OutgoingFile& file, const Making& making) = 0;
+  virtual Result<void> write(const OutgoingFile& file, const JobContext& job) = 0;
 };
 
 // What is wrong with the name of a file in the folder, in words for the client; empty when nothing is. A name
