@@ -27,7 +27,7 @@ class AddsAlone {
   AddsAlone(Keyspace& keyspace, MutationLog* log, DatabaseKey key, bloom::Filter& filter)
       : keyspace_(keyspace), log_(log), key_(key), filter_(filter), layers_(filter.layer_count()) {}
 
-  // Before anything of these adds is told, everything given to `earlier` so far is told.
+  // Flush `earlier` first: the journal gets the target's items before the source's.
   void tell_after(AddsAlone& earlier) { earlier_ = &earlier; }
 
   bloom::Filter::AddOutcome add(std::string_view item) {

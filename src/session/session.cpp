@@ -592,7 +592,8 @@ Session::Step Session::seal_batch(Step step) {
   // Parts of a long request that ran in earlier batches have left a position to wait for. This batch may have
   // recorded nothing.
   position = std::max(position, std::exchange(partial_position_, 0));
-  // Replies of requests before the long one wait now. The reply of the long one waits when it is there.
+  // If earlier requests have replies, hold them now; the position of the long request is kept until its reply
+  // exists.
   if (partial_ == nullptr || has_output()) return hold(step, position);
   partial_position_ = position;
   return step;

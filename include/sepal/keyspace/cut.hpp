@@ -4,9 +4,8 @@
 //     hashes of a database's keys     0 ......... position ............ end
 //                                      taken      | still in the table
 //
-// Keys are taken in the order of their hashes, which no change of the table changes. Before a key that is
-// still to come changes, the cut keeps what the key named at the instant; when the key's turn comes, the cut
-// leaves it out. A flushed table lives on here until it is taken (docs/decisions/0011). After a swap of
+// Keys are taken in the order of their hashes, which no change of the table changes. If a key
+// changes before the cut has reached it, the cut first stores the old entry, and later skips the key. A flushed table lives on here until it is taken (docs/decisions/0011). After a swap of
 // databases, the cut still has the databases of the instant.
 //
 // Memory beside the entries: the keys that changed while the cut was under way. So take a cut to its end at

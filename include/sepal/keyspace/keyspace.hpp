@@ -142,8 +142,8 @@ class Keyspace {
   // closed: planning takes up to a millisecond.
   void plan_ahead(const bloom::FilterOptions& options) const;
   void plan_growth_ahead(const bloom::Filter& filter) const;  // and the growth of its mirror's target
-  // What a filter may take now, given the limits and the memory in use. `bytes_held` of that memory are its
-  // own already.
+  // The limits for one filter now. `bytes_held` of the used memory belong to this filter already, so they are
+  // not counted against it.
   [[nodiscard]] bloom::FilterLimits filter_limits(std::uint64_t bytes_held = 0) const;
 
   // A number for the contents of the database. Each flush gives a new one, also of an empty database, and a

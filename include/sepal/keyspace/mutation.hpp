@@ -109,9 +109,9 @@ struct Swapped {
   std::uint32_t other = 0;
 };
 
-// A mirror begins, has another state, or ends (off, without a target). No value tells that a mirror ends
-// because an end was removed, moved, flushed or replaced (also by a rename). What is added to a target is
-// told as an add to its key.
+// A mirror begins, has another state, or ends (off, without a target). A mirror that ends because one
+// end goes has no record of its own: the record of that change implies it. Items for a target are recorded as
+// adds to the target's key.
 struct Mirrored {
   DatabaseKey key{};  // the source
   std::string_view target{};

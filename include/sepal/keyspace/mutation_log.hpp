@@ -22,7 +22,7 @@
 
 namespace sepal::keyspace {
 
-// What the keeper of the record promises of a change that a client was told of (storage/journal.hpp).
+// What the journal promises for a change of which a client was told (storage/journal/journal.hpp).
 enum class JournalPolicy : std::uint8_t { off, everysec, always };
 
 // The most that one call of a MutationLog's member takes in the record, beside the bytes of the keys it

@@ -130,8 +130,8 @@ class Mutator {
 [[nodiscard]] std::uint64_t record_bytes_of_string(std::size_t key_bytes, std::uint64_t byte_count);
 // For expire() and adopt() without a file.
 [[nodiscard]] std::uint64_t record_bytes_of_adoption(std::size_t key_bytes);
-// What comes on top of these for any request while there are mirrors: for an add of so many items (with the
-// gate closed where layers_max is above 0), and for a record that names the other end of a mirror.
+// Extra bytes while any mirror exists: the adds once more, for the target, and one record that the mirror
+// broke. `layers_max` 0: the gate is shared, and nothing grows.
 [[nodiscard]] std::uint64_t record_bytes_of_mirror(const Mirrors& mirrors, std::size_t item_count,
                                                    std::uint32_t layers_max);
 // For expire() of each of these keys, and then for removing them, for renaming the first to the second, or

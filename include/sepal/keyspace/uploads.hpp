@@ -30,8 +30,8 @@ struct UploadLimits {
   std::chrono::seconds timeout{300};
 };
 
-// A piece as a client sends it. RedisBloom's iterator stands behind the bytes that come with it: 1 for the
-// header, else 1 and the offset in the bitmaps behind those bytes.
+// A piece as a client sends it. `iterator`, as RedisBloom counts: 1 for the header; for a piece of data, 1
+// plus the offset at which the piece ends.
 struct UploadPiece {
   std::int64_t iterator = 0;
   std::span<const std::byte> bytes;

@@ -1,6 +1,6 @@
 // Runs scripts in Lua 5.1, as the reference does: the same library for scripts (`redis`), the same sandbox,
 // the same conversions between replies and Lua's values
-// (https://redis.io/docs/latest/develop/interact/programmability/ lua-api/).
+// (https://redis.io/docs/latest/develop/interact/programmability/lua-api/).
 //
 // A script sees only the tables of the sandbox, which it cannot change. Nothing of one run is seen by the
 // next, except the state of math.random. A script can read no file, load no bytecode, and take no more memory

@@ -2,8 +2,7 @@
 // no thread and no timer: the worker tells it what has happened (a stream is ready, the journal has made
 // progress, time has passed), and it moves bytes through each client's Stream.
 //
-// A client is always in exactly one State; "The states of a client" in docs/architecture.md draws the ways
-// between them.
+// A client is always in exactly one State; docs/waiting.md draws the ways between them.
 //
 // A turn serves all clients that are ready in rounds. A round receives from some clients, looks at what they
 // ask first, runs their batches, and then sends their replies:
@@ -109,8 +108,8 @@ class Scheduler {
   // `journal_progress` grows whenever the journal is durable up to a further position, has room, or begins to
   // refuse.
   void begin_turn(std::uint64_t journal_progress);
-  // Until end_turn(), a turn destroys only clients that the worker has named in it already. So the worker may
-  // safely name each ready client once in a turn.
+  // During a turn only clients that ready() was called for may be destroyed. So the worker may keep pointers
+  // to its ready clients, and call ready() once for each.
   void ready(Client& client, std::uint32_t events);
   // Runs what the round holds, then one batch of each client that was queued.
   void end_turn();

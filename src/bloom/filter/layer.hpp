@@ -104,8 +104,9 @@ class Layer {
   // Asks for what add_claimed() of this item will write to. Other threads write there as well, so it is
   // seldom in this core's cache.
   void prefetch_for_add(const Fingerprint& fingerprint) const;
-  // Whether the blocks may be far, in memory of their own; and which lines the block of an item has.
+  // Whether the blocks are in memory of their own, and so may be outside of the caches.
   [[nodiscard]] bool is_far() const;
+  // Adds the lines of the item's block to `lines`.
   void collect_lines(const Fingerprint& fingerprint, LinesAhead& lines) const;
   // True if the item was new. Then it has used one claim.
   bool add_claimed(const Fingerprint& fingerprint);

@@ -74,8 +74,8 @@ struct NewString {
   // key stays as it is, and `answer_otherwise` answers.
   PutCondition condition = PutCondition::none;
   std::function<void(resp::Reply& reply)> answer_otherwise = {};
-  // The client is told the string that was under the key at that instant, and null where there was none. So
-  // `answer` and `answer_otherwise` are not used. A filter under the key is WRONGTYPE, and stays.
+  // Answer with the old string, or null (GETSET, SET GET). Overrides both answers above. A filter under the
+  // key: WRONGTYPE, and nothing changes.
   bool answers_old = false;
   bool in_group = false;  // the caller has a StringGroup
 };

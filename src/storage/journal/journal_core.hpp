@@ -70,8 +70,8 @@ class JournalCore {
   // The caller has reserved the room.
   void append(std::span<const std::byte> body, std::uint64_t& reserve);
   // Appends a group of frames, which may be empty: after a crash it is there whole or not at all. The caller
-  // has reserved room for the longest group that there could be. What is left of it goes back, down to what a
-  // worker usually reserves.
+  // has reserved room for the longest group that there could be. The unused part is returned, except for the
+  // worker's usual reserve (`reserve_bytes_`).
   void append_group(std::span<const std::vector<std::byte>> bodies, std::uint64_t& reserve);
   // The reserve is more than a worker usually has.
   [[nodiscard]] bool is_large(std::uint64_t reserve) const { return reserve > reserve_bytes_; }

@@ -72,7 +72,7 @@ class AddRecorder {
   ~AddRecorder() = default;
 };
 
-// Small enough that `seal_record()` waits only microseconds.
+// Small enough that WorkerLog::seal_record() waits only microseconds.
 inline constexpr std::size_t recorded_items_max = 1024;
 
 // One layer as a saver or a tool sees it: immutable shape, live bits. Valid as long as the caller holds a

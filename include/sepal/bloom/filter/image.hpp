@@ -4,9 +4,8 @@
 //     offset  size  field (little endian)
 //     0       4     magic "SPLF"
 //     4       2     version of this header: the hash and 1
-//     6       2     hash (ItemHash): 0 XXH3; 1 RedisBloom's; 2 none, this is a string; 3 XXH3 above a
-//     client's
-//                   bitmap
+//     6       2     hash (ItemHash): 0 XXH3; 1 RedisBloom's; 2 none, this is a string; 3 XXH3 above
+//                   the bitmap of a client
 //     8       8     seed
 //     16      8     error rate of the filter (IEEE 754 double)
 //     24      8     capacity of the first layer

@@ -5,10 +5,9 @@
 //     string, as the program wrote it --> layer 0, in Sepal's order of bits
 //
 //     by_setbit   bit p is bit 7 - p % 8, from the least significant, of byte p / 8, as Redis' SETBIT has it
-//     guava       what Guava's BloomFilter.writeTo() wrote: 1 byte strategy (0: guava-32, 1: guava-64), 1
-//     byte
-//                 positions of an item, 4 bytes number of words, all big-endian; then the words of 8 bytes,
-//                 big-endian. Bit p is bit p % 64, from the least significant, of word p / 64
+//     guava       what Guava's BloomFilter.writeTo() wrote: 1 byte strategy (0: guava-32, 1: guava-64),
+//                 1 byte positions of an item, 4 bytes number of words, all big-endian; then the words of
+//                 8 bytes, big-endian. Bit p is bit p % 64, from the least significant, of word p / 64
 #pragma once
 
 #include <sepal/base/result.hpp>

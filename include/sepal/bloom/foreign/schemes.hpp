@@ -15,9 +15,8 @@
 //     murmur3-32         MurmurHash3_x86_32(item, seed + j) mod m                 mmh3.hash(.., signed=False)
 //     murmur3-32-signed  the same, taken as a number with a sign. The remainder   mmh3.hash(item, seed) % m
 //                        is not negative, as in Python
-//     murmur3-128        MurmurHash3_x64_128(item, seed + j) mod m, h1 being      mmh3.hash128(item, seed) %
-//     m
-//                        the lower half of the 128 bits
+//     murmur3-128        MurmurHash3_x64_128(item, seed + j) mod m, h1 being      mmh3.hash128(item, seed)
+//                        the lower half of the 128 bits                           % m
 //
 // https://github.com/aappleby/smhasher/wiki/MurmurHash3, https://arxiv.org/abs/1612.06257 (HighwayHash),
 // https://github.com/google/guava (BloomFilterStrategies.java), https://github.com/redisson/redisson

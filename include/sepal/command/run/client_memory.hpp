@@ -9,8 +9,8 @@
 
 namespace sepal::command {
 
-// So much of a client's memory is in no account, beside the client itself: a few words of its last request,
-// or a short reply that the journal holds. The number of clients bounds it.
+// The memory of a client that no account has, beside the client itself: a few words of its last request, or a
+// short reply that the journal holds. The number of clients bounds it.
 inline constexpr std::size_t uncounted_bytes_max = 1024;
 
 [[nodiscard]] constexpr std::uint64_t counted(std::uint64_t bytes) {

@@ -1,7 +1,9 @@
 // A long request runs in parts, so that other clients do not wait for all of it.
 //
-//     BF.MADD key i1 ... i1000000  -->  BF.MADD key i1 ... i256   (other clients)   BF.MADD key i257 ...
-//     i512   ...
+//     BF.MADD key i1 ... i1000000  -->  BF.MADD key i1 ... i256
+//                                       (other clients)
+//                                       BF.MADD key i257 ... i512
+//                                       ...
 //
 // The dispatcher cuts a request of many items: each part is a request of its own, which has the first words
 // of the whole request and some of its items. The whole request gets one reply, joined from the replies of

@@ -20,7 +20,7 @@ struct Scripts {
   explicit Scripts(std::size_t worker_count) : memory_bytes(worker_count) {}
 
   script::Library library;
-  bool told_full = false;  // the log says that a script was refused; since the library was cleared
+  bool told_full = false;  // since the library was cleared, the log has said that a script was refused
   // A script that has run for longer than busy_reply_threshold is suspended again and again. Other clients
   // are then told that it runs (Services::busy). Changed with the gate closed.
   bool busy_has_written = false;

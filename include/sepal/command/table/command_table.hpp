@@ -34,8 +34,8 @@ using Handler = Next (*)(Context&);
 using TogetherHandler = Next (*)(Context&, std::span<const std::string_view> last_words,
                                  std::span<bool> answers);
 
-// Where the items begin of a request that may run in parts (partial_run.hpp): the index of its first item. 0:
-// the request does not say, because it is wrong.
+// The index of the first item of a request that may run in parts (partial_run.hpp). 0: the request is
+// malformed; it runs whole, and its handler answers the error.
 using ItemsAt = std::size_t (*)(std::span<const std::string_view> words);
 
 // What a request does with its keys, where its words say so. `words` may be any words that name the row.

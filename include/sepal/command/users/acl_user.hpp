@@ -25,7 +25,7 @@ class User {
  public:
   // A user that is off, has no password and may do nothing.
   explicit User(std::string name) : name_(std::move(name)) {}
-  // The user of a client that no server has given another one, and of a client whose user is gone.
+  // The user of a client until its server gives it one, and of a client whose user is gone.
   static const User& without_rights();
 
   [[nodiscard]] const std::string& name() const { return name_; }

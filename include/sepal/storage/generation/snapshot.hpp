@@ -7,8 +7,8 @@
 // they only ever go from 0 to 1. So the generation holds all that was added before the cut, and a part of
 // what came after.
 //
-// The journal tells the rest exactly, because each filter has the position at which its layers were taken:
-// what was recorded before is in its layers and counts, what came after is not in the counts.
+// A filter's layers and counts are those at its journal position. The replay skips its records before that
+// position, and applies the rest.
 #pragma once
 
 #include <sepal/base/clock.hpp>

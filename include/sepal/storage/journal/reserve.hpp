@@ -2,11 +2,11 @@
 // reserve-1 to reserve-4. They are removed when a start, a deletion or a save finds no room, and are made
 // again as soon as there is room. Until all of them are there, the journal takes no room for other changes.
 //
-//     reserve-1 and -2    the journal may take their room, for segments of their size, but never the last
-//     piece all of them         a save may borrow them until it ends. If the data has grown, the room does
-//     not come back
-//                         with the end of the old generation: then the save borrows reserve-3 and -4 only,
-//                         and keys can still be removed after it
+//     reserve-1 and -2    the journal may take their room, for segments of their size, but never the
+//                         last piece
+//     all of them         a save may borrow them until it ends. If the data has grown, the room does not
+//                         come back with the end of the old generation: then the save borrows reserve-3
+//                         and -4 only, and keys can still be removed after it
 #pragma once
 
 #include <sepal/base/assert.hpp>
