@@ -5,8 +5,9 @@
 //                                      taken      | still in the table
 //
 // Keys are taken in the order of their hashes, which no change of the table changes. If a key
-// changes before the cut has reached it, the cut first stores the old entry, and later skips the key. A flushed table lives on here until it is taken (docs/decisions/0011). After a swap of
-// databases, the cut still has the databases of the instant.
+// changes before the cut has reached it, the cut first stores the old entry, and later skips the key. A
+// flushed table lives on here until it is taken (docs/decisions/0011). After a swap of databases, the cut
+// still has the databases of the instant.
 //
 // Memory beside the entries: the keys that changed while the cut was under way. So take a cut to its end at
 // once, and not at the pace of a disk.

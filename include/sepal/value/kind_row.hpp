@@ -127,8 +127,8 @@ struct KindRow {
   std::uint64_t (*identity)(const Value& value);
   // Exclusive. The value came under a key, or has grown. It prepares what requests of `worker_count` workers
   // need; 0: no worker asks it. True if it has new memory in small pages that should move to huge ones in
-  // time (Housekeeper::settle). Null: there is nothing to prepare.
-  bool (*settle)(Value& value, std::uint32_t worker_count);
+  // time (Housekeeper::give_pages). Null: there is nothing to prepare.
+  bool (*prepare)(Value& value, std::uint32_t worker_count);
   // Shared. What OBJECT ENCODING answers; null: "raw".
   std::string_view (*encoding)(const Value& value);
 

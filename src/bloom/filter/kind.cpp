@@ -99,7 +99,7 @@ std::uint64_t identity(const Value& value) {
   return highest;
 }
 
-bool settle(Value& value, std::uint32_t worker_count) {
+bool prepare(Value& value, std::uint32_t worker_count) {
   Filter& filter = filter_in(value);
   if (worker_count > 0) filter.keep_usage(worker_count);
   return filter.fresh();
@@ -421,7 +421,7 @@ const value::KindRow bloom_row{
     .item_count = item_count,
     .changes = changes,
     .identity = identity,
-    .settle = settle,
+    .prepare = prepare,
     .encoding = nullptr,
     .begins_image = [](std::span<const std::byte> bytes) { return begins_image(bytes, false); },
     .read_head = read_head,
@@ -458,7 +458,7 @@ const value::KindRow string_row{
     .item_count = no_items,
     .changes = item_count,
     .identity = no_items,
-    .settle = nullptr,
+    .prepare = nullptr,
     .encoding = encoding_of_string,
     .begins_image = [](std::span<const std::byte> bytes) { return begins_image(bytes, true); },
     .read_head = read_head,
