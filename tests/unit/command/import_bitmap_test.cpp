@@ -50,9 +50,9 @@ struct World : command::testing::World {
     REQUIRE(adoptions.waiting.size() == 1);
     const command::Adoption adoption = std::move(adoptions.waiting.front().adoption);
     adoptions.waiting.clear();
-    const command::JobContext making{.limits = keyspace.filter_limits(),
-                                     .hold = [](std::uint64_t) { return Result<void>(); },
-                                     .go_on = {}};
+    const command::JobContext job{.limits = keyspace.filter_limits(),
+                                  .hold = [](std::uint64_t) { return Result<void>(); },
+                                  .go_on = {}};
     auto made = adoption.make(job);
     Result<void> done = made ? Result<void>() : made.error();
     if (made && !adoption.still_wanted()) done = fail(Errc::no_such_key);

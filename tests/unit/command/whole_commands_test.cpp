@@ -30,9 +30,9 @@ std::string work_off(World& world) {
   REQUIRE(world.adoptions.waiting.size() == 1);
   auto waiting = std::move(world.adoptions.waiting.front());
   world.adoptions.waiting.clear();
-  const command::JobContext making{.limits = world.keyspace.filter_limits(),
-                                   .hold = [](std::uint64_t) { return Result<void>(); },
-                                   .go_on = {}};
+  const command::JobContext job{.limits = world.keyspace.filter_limits(),
+                                .hold = [](std::uint64_t) { return Result<void>(); },
+                                .go_on = {}};
   resp::Reply reply;
   if (waiting.errand.run) {
     waiting.errand.run(job)(reply);
