@@ -5,7 +5,7 @@
 //     gap       something is missing before it, because a sync failed or because the journal was off. A sync
 //               makes nothing durable until a generation was cut there or later.
 //     durable   nothing before it is lost, whatever happens
-//     marked    what SYNCED says, or needs not say
+//     marked    as SYNCED says; at first, up to where no mark is needed
 //
 // None of them falls, but for `marked` at a start. A failed sync also closes the journal, until it begins
 // anew in other segments.
