@@ -1,5 +1,6 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
+#include <sepal/base/whole_number.hpp>
 #include <sepal/resp/reply.hpp>
 
 #include <algorithm>
@@ -89,9 +90,7 @@ std::string real_text(double value) {
   // d.ddd: the digits without the point, and the power of ten of the last of them.
   std::string digits(1, text[0]);
   if (e > 2) digits += text.substr(2, e - 2);
-  int exponent = 0;
-  const std::string_view power = text.substr(text[e + 1] == '+' ? e + 2 : e + 1);
-  std::from_chars(power.data(), power.data() + power.size(), exponent);
+  const int exponent = parse_whole<int>(text.substr(text[e + 1] == '+' ? e + 2 : e + 1)).value_or(0);
   return (value < 0 ? "-" : "") + placed(std::move(digits), exponent);
 }
 

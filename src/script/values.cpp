@@ -1,8 +1,8 @@
 // Replies as values of Lua, and values of Lua as replies: the reference's rules.
 
 #include <sepal/base/assert.hpp>
+#include <sepal/base/whole_number.hpp>
 
-#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -24,13 +24,6 @@ std::string_view take_line(std::string_view& encoded) {
   const std::string_view line = encoded.substr(1, end - 1);
   encoded.remove_prefix(end + 2);
   return line;
-}
-
-template <class Number>
-Number number_in(std::string_view digits) {
-  Number value{};
-  std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  return value;
 }
 
 // The bytes of a bulk of that length; removes them.
@@ -304,7 +297,7 @@ void push_reply(lua_State* lua, std::string_view& encoded) {
   const char type = encoded.front();
   const std::string_view line = take_line(encoded);
   // For types whose line is no number this is 0, and not used.
-  const auto count = number_in<std::int64_t>(line);
+  const auto count = parse_whole<std::int64_t>(line).value_or(0);
   switch (type) {
     case '+':
       push_bytes(lua, line);
@@ -327,7 +320,7 @@ void push_reply(lua_State* lua, std::string_view& encoded) {
     case '#':
       return lua_pushboolean(lua, static_cast<int>(line == "t"));
     case ',':
-      lua_pushnumber(lua, number_in<double>(line));
+      lua_pushnumber(lua, parse_whole<double>(line).value_or(0));
       return in_table(lua, "double");
     case '=':
       return push_verbatim(lua, take_bytes(encoded, static_cast<std::size_t>(count)));

@@ -1,7 +1,7 @@
+#include <sepal/base/whole_number.hpp>
 #include <sepal/settings/container.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -25,9 +25,8 @@ Words words_of(const std::filesystem::path& path) {
 
 // 0: it is no number, such as "max" of version 2 and "-1" of version 1.
 std::uint64_t number_of(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && value < no_limit_min ? value : 0;
+  const std::uint64_t value = parse_whole<std::uint64_t>(text).value_or(0);
+  return value < no_limit_min ? value : 0;
 }
 
 double quotient(std::uint64_t quota, std::uint64_t period) {

@@ -2,10 +2,10 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/checked.hpp>
+#include <sepal/base/whole_number.hpp>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <span>
 
 namespace sepal::settings {
@@ -41,7 +41,7 @@ std::optional<std::uint64_t> parse_quantity(std::string_view text, std::span<con
   // The number ends at the first byte that is no digit, and the rest must be a unit. A product that does not
   // fit is refused: wrapped, it would pass as a small quantity.
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  const auto number = parse_digits(text.substr(0, digits));
+  const auto number = parse_whole<std::uint64_t>(text.substr(0, digits));
   if (!number) return std::nullopt;
   const std::string name = lower_case(text.substr(digits));
   const auto unit = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.name == name; });
@@ -58,14 +58,6 @@ std::string quantity_text(std::uint64_t quantity, std::span<const Unit> units) {
 }
 
 }  // namespace
-
-std::optional<std::uint64_t> parse_digits(std::string_view text, int base) {
-  std::uint64_t number = 0;
-  // For an unsigned number, from_chars() takes no sign, no blank and no prefix such as "0x".
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   return parse_quantity(text, byte_units);

@@ -8,9 +8,6 @@
 
 namespace sepal::settings {
 
-// Digits only. Empty if the text has anything else, or if the number does not fit.
-[[nodiscard]] std::optional<std::uint64_t> parse_digits(std::string_view text, int base = 10);
-
 // As in redis.conf: digits and one of b, k (1000), kb (1024), m, mb, g, gb, in either case. Empty if the text
 // is written otherwise or the number does not fit.
 [[nodiscard]] std::optional<std::uint64_t> parse_bytes(std::string_view text);

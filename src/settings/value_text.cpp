@@ -4,6 +4,7 @@
 #include "settings/value_text.hpp"
 
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/whole_number.hpp>
 #include <sepal/bloom/plan/layer_plan.hpp>
 
 #include <algorithm>
@@ -50,12 +51,9 @@ Result<Value> parse_number(const Setting& setting, const std::optional<std::uint
 }
 
 Result<Value> parse_rate(const Setting& setting, std::string_view text) {
-  // from_chars() depends on no locale. It takes "nan" and "inf" as well: in_range() refuses both, because a
-  // comparison with NaN is false.
-  double rate = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rate);
-  if (error != std::errc() || end != text.data() + text.size()) return refuse(setting);
-  return check_range(setting, rate);
+  // "nan" and "inf" are numbers here: in_range() refuses both, because a comparison with NaN is false.
+  const std::optional<double> rate = parse_whole<double>(text);
+  return rate ? check_range(setting, *rate) : refuse(setting);
 }
 
 Result<Value> parse_addresses(const Setting& setting, std::string_view text) {
@@ -72,7 +70,8 @@ Result<Value> parse_addresses(const Setting& setting, std::string_view text) {
 Result<Value> parse_seed(const Setting& setting, std::string_view text) {
   if (text == automatic_seed) return Value(Seed());
   const bool hexadecimal = text.starts_with("0x");
-  const auto number = hexadecimal ? parse_digits(text.substr(2), 16) : parse_digits(text);
+  const auto number =
+      hexadecimal ? parse_whole<std::uint64_t>(text.substr(2), 16) : parse_whole<std::uint64_t>(text);
   return number ? Result<Value>(Value(Seed(*number))) : refuse(setting);
 }
 
@@ -181,13 +180,13 @@ std::string seed_text(const Seed& seed) {
 Result<Value> parse_value(const Setting& setting, std::string_view text) {
   switch (setting.kind) {
     case Kind::count:
-      return parse_number(setting, parse_digits(text));
+      return parse_number(setting, parse_whole<std::uint64_t>(text));
     case Kind::bytes:
       return parse_number(setting, parse_bytes(text));
     case Kind::seconds:
       return parse_number(setting, parse_seconds(text));
     case Kind::permissions:
-      return parse_number(setting, parse_digits(text, 8));
+      return parse_number(setting, parse_whole<std::uint64_t>(text, 8));
     case Kind::rate:
       return parse_rate(setting, text);
     case Kind::addresses:

@@ -1,10 +1,10 @@
 #include "app/pages/operator_pages.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/base/whole_number.hpp>
 #include <sepal/command/server/metrics_text.hpp>
 #include <sepal/command/server/status_json.hpp>
 
-#include <charconv>
 #include <chrono>
 #include <string_view>
 #include <tuple>
@@ -35,12 +35,7 @@ constexpr unsigned not_found = 404;
 // A number that is all of the text.
 template <class Number>
 std::optional<Number> number_in(const std::optional<std::string>& text) {
-  if (!text) return std::nullopt;
-  Number value{};
-  const char* const end = text->data() + text->size();
-  const auto read = std::from_chars(text->data(), end, value);
-  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
-  return value;
+  return text ? parse_whole<Number>(*text) : std::nullopt;
 }
 
 http::Response planned(const http::Request& request) {

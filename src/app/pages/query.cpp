@@ -1,6 +1,6 @@
 #include "app/pages/query.hpp"
 
-#include <charconv>
+#include <sepal/base/whole_number.hpp>
 
 namespace sepal::app {
 namespace {
@@ -16,12 +16,9 @@ std::optional<std::string> percent_decoded(std::string_view text) {
       continue;
     }
     if (text.size() < escape_length) return std::nullopt;
-    unsigned char byte = 0;
-    const char* const end = text.data() + escape_length;
-    const auto read = std::from_chars(text.data() + 1, end, byte, hexadecimal);
-    // from_chars() is content with one digit.
-    if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
-    bytes += static_cast<char>(byte);
+    const auto byte = parse_whole<unsigned char>(text.substr(1, escape_length - 1), hexadecimal);
+    if (!byte) return std::nullopt;
+    bytes += static_cast<char>(*byte);
     text.remove_prefix(escape_length);
   }
   return bytes;

@@ -1,6 +1,7 @@
 #include "app/start/listeners.hpp"
 
-#include <charconv>
+#include <sepal/base/whole_number.hpp>
+
 #include <filesystem>
 #include <system_error>
 
@@ -60,11 +61,8 @@ std::optional<Listener> listener_of(std::string_view note) {
   // The file may be damaged or of another version, so nothing in a line is taken on trust.
   if (blank == 0 || blank == std::string_view::npos) return std::nullopt;
   Listener listener{.path = {}, .address = std::string(note.substr(0, blank)), .tls = tls};
-  const std::string_view digits = note.substr(blank + 1);
-  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), listener.port);
-  if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() || listener.port == 0)
-    return std::nullopt;
-  return listener;
+  listener.port = parse_whole<std::uint16_t>(note.substr(blank + 1)).value_or(0);
+  return listener.port == 0 ? std::nullopt : std::optional(listener);
 }
 
 }  // namespace sepal::app

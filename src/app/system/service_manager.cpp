@@ -1,11 +1,11 @@
 #include "app/system/service_manager.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/base/whole_number.hpp>
 #include <sepal/log/event.hpp>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
 #include <cstdlib>
 #include <ctime>
@@ -31,19 +31,13 @@ std::string_view environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-std::optional<std::uint64_t> whole_number(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 // WATCHDOG_PID names the process that is watched; the variables may have been inherited from another one.
 std::optional<microseconds> watchdog_of_environment() {
-  const auto period = whole_number(environment("WATCHDOG_USEC"));
+  const auto period = parse_whole<std::uint64_t>(environment("WATCHDOG_USEC"));
   const std::string_view process = environment("WATCHDOG_PID");
   if (!period || *period == 0) return std::nullopt;
-  if (!process.empty() && whole_number(process) != static_cast<std::uint64_t>(getpid())) return std::nullopt;
+  if (!process.empty() && parse_whole<std::uint64_t>(process) != static_cast<std::uint64_t>(getpid()))
+    return std::nullopt;
   return microseconds(*period);
 }
 

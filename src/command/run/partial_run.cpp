@@ -4,9 +4,9 @@
 // the end, when their number is known.
 #include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
+#include <sepal/base/whole_number.hpp>
 #include <sepal/command/run/partial_run.hpp>
 
-#include <charconv>
 #include <utility>
 
 namespace sepal::command {
@@ -16,11 +16,9 @@ constexpr std::string_view line_end = "\r\n";
 
 // The number in the first line of an encoded array or integer.
 std::int64_t number_in(std::string_view first_line) {
-  std::int64_t number = 0;
-  const auto read = std::from_chars(first_line.data() + 1, first_line.data() + first_line.size(), number);
-  SEPAL_ASSERT(read.ec == std::errc(), "a part answers an array or an integer");
-  SEPAL_ASSERT(read.ptr == first_line.data() + first_line.size(), "a number of our own fills its line");
-  return number;
+  const auto number = parse_whole<std::int64_t>(first_line.substr(1));
+  SEPAL_ASSERT(number.has_value(), "a part answers an array or an integer");
+  return *number;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "storage/format/named_lines.hpp"
 
+#include <sepal/base/whole_number.hpp>
 #include <sepal/storage/format/snapshot_format.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
 
@@ -34,10 +35,7 @@ Result<std::optional<std::string>> read_sealed(Disk& disk, const Path& path, std
 }
 
 std::optional<std::uint64_t> seed_of(std::string_view text) {
-  std::uint64_t seed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed, seed_base);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return seed;
+  return parse_whole<std::uint64_t>(text, seed_base);
 }
 
 Result<std::optional<std::uint64_t>> read_generation_line(Disk& disk, const Path& path,

@@ -1,10 +1,10 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/checked.hpp>
 #include <sepal/base/hash.hpp>
+#include <sepal/base/whole_number.hpp>
 #include <sepal/storage/format/snapshot_format.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <system_error>
 
@@ -244,12 +244,10 @@ Result<std::string> decode_sealed_line(std::string_view kind, std::string_view l
   std::string_view rest = line.substr(prefix.size());
   const std::size_t version_end = rest.find(' ');
   if (version_end == std::string_view::npos) return damaged_at(prefix.size(), "it ends too early");
-  std::uint32_t found = 0;
-  const char* const end = rest.data() + version_end;
-  if (const auto read = std::from_chars(rest.data(), end, found); read.ec != std::errc() || read.ptr != end)
-    return damaged_at(prefix.size(), "it names no format version");
+  const auto found = parse_whole<std::uint32_t>(rest.substr(0, version_end));
+  if (!found) return damaged_at(prefix.size(), "it names no format version");
   // Before the checksum, as in the MANIFEST.
-  if (found != line_version) return unsupported(found, {line_version, line_version});
+  if (*found != line_version) return unsupported(*found, {line_version, line_version});
   rest.remove_prefix(version_end + 1);
   const std::string_view value = rest.substr(0, rest.find(' '));
   // The line is right if it is exactly the line that sealed_line() makes for this value. This also refuses a

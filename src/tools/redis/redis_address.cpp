@@ -1,6 +1,6 @@
 #include "tools/redis/redis_address.hpp"
 
-#include <charconv>
+#include <sepal/base/whole_number.hpp>
 
 namespace sepal::tools {
 namespace {
@@ -9,10 +9,8 @@ constexpr std::uint32_t port_max = 65535;
 constexpr std::uint32_t database_max = 0x7fffffff;
 
 std::optional<std::uint32_t> number_up_to(std::string_view text, std::uint32_t most) {
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number > most) return std::nullopt;
-  return number;
+  const auto number = parse_whole<std::uint32_t>(text);
+  return number && *number <= most ? number : std::nullopt;
 }
 
 bool take_prefix(std::string_view& text, std::string_view prefix) {

@@ -1,12 +1,12 @@
 #include "tools/redis/redis_connection.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/base/whole_number.hpp>
 
 #include <hiredis/hiredis.h>
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <new>
 #include <sys/socket.h>
@@ -44,10 +44,7 @@ std::string_view ReplyView::text() const {
 std::int64_t ReplyView::number() const {
   if (reply_ == nullptr) return 0;
   if (reply_->type == REDIS_REPLY_INTEGER) return reply_->integer;
-  std::int64_t number = 0;
-  const std::string_view digits = text();
-  std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return number;
+  return parse_whole<std::int64_t>(text()).value_or(0);
 }
 
 std::size_t ReplyView::size() const {

@@ -1,7 +1,8 @@
 #include "tools/redis/remote_key.hpp"
 
+#include <sepal/base/whole_number.hpp>
+
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
@@ -110,10 +111,14 @@ std::vector<DatabaseSize> databases_in(std::string_view info) {
     const std::size_t colon = line.find(between);
     if (!line.starts_with(begin) || colon == std::string_view::npos) continue;
     DatabaseSize one;
-    const char* const number_end = line.data() + colon;
-    const auto number = std::from_chars(line.data() + begin.size(), number_end, one.database);
-    if (number.ec != std::errc() || number.ptr != number_end) continue;
-    std::from_chars(number_end + between.size(), line.data() + line.size(), one.key_count);
+    const auto database =
+        parse_whole<decltype(one.database)>(line.substr(begin.size(), colon - begin.size()));
+    if (!database) continue;
+    one.database = *database;
+    const std::string_view count = line.substr(colon + between.size());
+    one.key_count =
+        parse_whole<decltype(one.key_count)>(count.substr(0, count.find_first_not_of("0123456789")))
+            .value_or(0);
     databases.push_back(one);
   }
   return databases;

@@ -3,8 +3,8 @@
 #include "tools/shell/number.hpp"
 
 #include <sepal/base/checked.hpp>
+#include <sepal/base/whole_number.hpp>
 
-#include <charconv>
 #include <string>
 
 namespace sepal::tools {
@@ -14,14 +14,6 @@ constexpr std::string_view decimal_digits = "0123456789";
 
 // No number that fits has more digits, apart from leading zeros. This also limits the exponents.
 constexpr std::size_t digits_max = 40;
-
-template <class Number>
-std::optional<Number> parse_whole(std::string_view text, int base = 10) {
-  Number number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 // Removes a unit from the end of the text. Returns its power of ten.
 int take_unit(std::string_view& text) {
@@ -97,12 +89,7 @@ std::optional<std::uint64_t> parse_bits(std::string_view text) {
 }
 
 std::optional<double> parse_rate(std::string_view text) {
-  const auto rate = [&]() -> std::optional<double> {
-    double number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return number;
-  }();
+  const std::optional<double> rate = parse_whole<double>(text);
   return rate && *rate > 0 && *rate < 1 ? rate : std::nullopt;
 }
 
