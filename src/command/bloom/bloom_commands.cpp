@@ -20,10 +20,11 @@
 #include <cstring>
 #include <optional>
 
+#include "command/bloom/bloom_row.hpp"
 #include "command/keys/lookup.hpp"
 #include "command/keys/timing.hpp"
 #include "command/run/scratch.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -219,8 +220,6 @@ void reserve(Context& context, const bloom::ReserveRequest& request, keyspace::D
   context.reply.ok();
 }
 
-}  // namespace
-
 // The checks stand in the order of the reference: the options come before the key. So a wrong request gets
 // the same error whether the key is taken or not. A taken key is answered without closing the gate.
 Next bf_reserve(Context& context) {
@@ -380,5 +379,22 @@ Next bf_info(Context& context) {
   }
   return Next::done;
 }
+
+constexpr CommandSpec bloom_family[] = {
+    bloom_row("bf.add", bf_add, bf_add_together),
+    bloom_row("bf.card", bf_card),
+    // The reference declares neither the number of words nor what happens to the key: so it tells the worst.
+    bloom_row("bf.debug", bf_debug, Arity{-1}, one_key("RW access update")),
+    bloom_row("bf.exists", bf_exists, bf_exists_together),
+    bloom_row("bf.info", bf_info),
+    bloom_row("bf.insert", bf_insert, items_of_insert),
+    bloom_row("bf.madd", bf_madd, items_behind_key),
+    bloom_row("bf.mexists", bf_mexists, items_behind_key),
+    bloom_row("bf.reserve", bf_reserve),
+};
+
+}  // namespace
+
+constinit const Rows bloom_rows = bloom_family;
 
 }  // namespace sepal::command

@@ -21,7 +21,8 @@
 #include "command/keys/lookup.hpp"
 #include "command/run/adopting.hpp"
 #include "command/run/refuse.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -160,8 +161,6 @@ Next adopt_bitmap(Context& context, FilterPtr string, const bloom::ClientBitmap&
   return Next::wait;
 }
 
-}  // namespace
-
 Next bf_import_bitmap(Context& context) {
   const keyspace::Keyspace& keyspace = context.services.keyspace;
   BitmapRequest request;
@@ -194,5 +193,22 @@ Next bf_import_bitmap(Context& context) {
                        .make = {},
                        .answer = answer_import_bitmap});
 }
+
+constexpr Family import_row{.group = "module",
+                            .categories = Category::bloom | Category::write | Category::slow,
+                            .flags = Flag::module | Flag::write | Flag::deny_oom | Flag::adopts,
+                            .flags_imply_categories = false};
+
+constexpr CommandSpec import_bitmap_family[] = {
+    import_row(
+        "bf.importbitmap key bitmap SCHEME scheme CAPACITY capacity [BITS bits] [HASHES hashes] [SEED seed] "
+        "[ERROR error] [EXPANSION expansion] [REPLACE]",
+        -7, "0.1.0", "Makes a filter of the bitmap in which a client program kept its own; Sepal's own",
+        bf_import_bitmap, two_keys("OW update/RO access"), Cost{"O(N) where N is the size of the bitmap"}),
+};
+
+}  // namespace
+
+constinit const Rows import_bitmap_rows = import_bitmap_family;
 
 }  // namespace sepal::command

@@ -14,12 +14,14 @@
 #include "command/bloom/mirror_action.hpp"
 #include "command/bloom/mirror_state.hpp"
 #include "command/keys/lookup.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
 
 using keyspace::Mirrors;
+using Words = std::span<const std::string_view>;
 
 // The mirror of this source; null if there is none or its target is past its deadline.
 const Mirrors::Link* mirror_from(const Context& context, const bloom::Filter& source) {
@@ -118,8 +120,6 @@ void change(Context& context, const bloom::Filter& source, MirrorAction action) 
   context.reply.ok();
 }
 
-}  // namespace
-
 Next bf_mirror(Context& context) {
   const MirrorAction action = mirror_action_of(context.words);
   if (action == MirrorAction::wrong) {
@@ -146,5 +146,41 @@ Next bf_mirror(Context& context) {
   }
   return Next::done;
 }
+
+// The words may be wrong: what a function does not know counts as a change.
+
+bool asks_mirror(Words words) {
+  return words.size() > 1 && mirror_action_of(words) == MirrorAction::tell;
+}
+
+// A mirror gives the target what clients add to the source, and COMMIT gives the source's name what the
+// target has. So a client that changes a mirror must be allowed to read and to write both. Where the request
+// does not name the target, the handler asks for that.
+KeyUse key_use_of_mirror(Words words) {
+  if (words.size() < 2) return {.count = 0};
+  const MirrorAction action = mirror_action_of(words);
+  if (action == MirrorAction::tell) return {.access = "RO access"};
+  const bool names_target = action == MirrorAction::begin || action == MirrorAction::wrong;
+  return {.count = names_target ? std::size_t{2} : std::size_t{1}, .access = "RW access update"};
+}
+
+bool frees_by_mirror(Words words, WallTime /*now*/) {
+  return words.size() > 1 && mirror_action_of(words) == MirrorAction::abort;
+}
+
+constexpr Family mirror_row{
+    .group = "module", .categories = Category::bloom, .flags = Flag::module, .flags_imply_categories = false};
+
+constexpr CommandSpec mirror_family[] = {
+    mirror_row(
+        "bf.mirror source [target | OFF | COMMIT [FORCE] | ABORT]", -2, "0.1.0",
+        "Lets every item that is added to a filter be added to another as well, which is to replace it",
+        bf_mirror, Flag::write | Flag::outside_multi, Category::write,
+        every_key("RW access update variable_flags"), key_use_of_mirror, asks_mirror, frees_by_mirror),
+};
+
+}  // namespace
+
+constinit const Rows mirror_rows = mirror_family;
 
 }  // namespace sepal::command

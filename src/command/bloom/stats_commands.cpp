@@ -8,9 +8,10 @@
 #include <chrono>
 #include <optional>
 
+#include "command/bloom/bloom_row.hpp"
 #include "command/bloom/mirror_state.hpp"
 #include "command/keys/lookup.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -35,8 +36,6 @@ std::uint64_t seconds_of_moment(const Context& context, SteadyTime ago) {
                           std::chrono::duration_cast<WallTime::duration>(context.steady_now - ago));
 }
 
-}  // namespace
-
 Next bf_stats(Context& context) {
   const bloom::Filter* const filter = find_counted(context, context.words[1]);
   if (filter == nullptr) {
@@ -54,5 +53,13 @@ Next bf_stats(Context& context) {
   bloom::append_stats(context.reply, bloom::stats_of(facts, host));
   return Next::done;
 }
+
+constexpr CommandSpec stats_family[] = {
+    bloom_row("bf.stats", bf_stats),
+};
+
+}  // namespace
+
+constinit const Rows stats_rows = stats_family;
 
 }  // namespace sepal::command

@@ -12,10 +12,11 @@
 
 #include <utility>
 
+#include "command/bloom/bloom_row.hpp"
 #include "command/bloom/mirror_state.hpp"
 #include "command/keys/lookup.hpp"
 #include "command/run/adopting.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -128,8 +129,6 @@ Next load_data(Context& context, keyspace::DatabaseKey key, const keyspace::Uplo
   return Next::done;
 }
 
-}  // namespace
-
 Next bf_scan_dump(Context& context) {
   const auto iterator = parse_integer(context.words[2]);
   // All counts in a header must be of one moment, so no worker may add meanwhile.
@@ -168,5 +167,15 @@ Next bf_load_chunk(Context& context) {
   if (*iterator == 1) return load_header(context, key, bytes);
   return load_data(context, key, {.iterator = *iterator, .bytes = bytes});
 }
+
+constexpr CommandSpec transfer_family[] = {
+    bloom_row("bf.loadchunk", bf_load_chunk, Flag::adopts | Flag::outside_multi),
+    // The reference declares that it changes the key.
+    bloom_row("bf.scandump", bf_scan_dump, one_key("RW")),
+};
+
+}  // namespace
+
+constinit const Rows transfer_rows = transfer_family;
 
 }  // namespace sepal::command

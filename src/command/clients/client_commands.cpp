@@ -3,13 +3,18 @@
 #include <sepal/base/arguments.hpp>
 #include <sepal/command/run/dispatcher.hpp>
 #include <sepal/command/table/error_texts.hpp>
+#include <sepal/keyspace/deadline.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <optional>
+#include <string_view>
 
 #include "command/clients/client_text.hpp"
-#include "command/table/handlers.hpp"
+#include "command/run/refuse.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -152,7 +157,26 @@ std::string parse_kill(Words words, KillFilter& filter) {
   return {};
 }
 
-}  // namespace
+// The error text of the options of CLIENT TRACKING; empty if there is none.
+std::string_view wrong_with_options(std::span<const std::string_view> words) {
+  bool broadcast = false;
+  bool prefix = false;
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    const bool has_value = at + 1 < words.size();
+    if (equal_ignoring_case(words[at], "REDIRECT") && has_value) {
+      if (!parse_integer(words[++at])) return text::not_an_integer;
+    } else if (equal_ignoring_case(words[at], "PREFIX") && has_value) {
+      prefix = true;
+      ++at;
+    } else if (equal_ignoring_case(words[at], "BCAST")) {
+      broadcast = true;
+    } else if (!equal_ignoring_case(words[at], "OPTIN") && !equal_ignoring_case(words[at], "OPTOUT") &&
+               !equal_ignoring_case(words[at], "NOLOOP")) {
+      return text::syntax;
+    }
+  }
+  return prefix && !broadcast ? text::prefix_without_broadcast : std::string_view();
+}
 
 Next client_id(Context& context) {
   context.reply.integer_unsigned(context.client.id);
@@ -278,5 +302,133 @@ Next client_no_evict(Context& context) {
 Next client_no_touch(Context& context) {
   return set_switch(context, context.client.no_touch);
 }
+
+Next client_pause(Context& context) {
+  constexpr std::size_t words_with_mode = 4;
+  const bool with_mode = context.words.size() == words_with_mode;
+  const bool of_writes = with_mode && equal_ignoring_case(context.words[3], "WRITE");
+  if (with_mode && !of_writes && !equal_ignoring_case(context.words[3], "ALL"))
+    return refuse(context, text::bad_pause_mode);
+  const std::optional<std::int64_t> timeout = parse_integer(context.words[2]);
+  if (!timeout) return refuse(context, text::timeout_not_int);
+  if (*timeout < 0) return refuse(context, text::timeout_negative);
+  if (*timeout > std::numeric_limits<std::int64_t>::max() - keyspace::deadline_at(context.now))
+    return refuse(context, text::timeout_range);
+  constexpr std::int64_t milliseconds_max = std::chrono::milliseconds(pause_max).count();
+  const std::chrono::milliseconds time(std::min(*timeout, milliseconds_max));
+  context.services.pause.begin(!of_writes, context.steady_now, context.steady_now + time);
+  context.reply.ok();
+  return Next::done;
+}
+
+Next client_unpause(Context& context) {
+  context.services.pause.end();
+  context.services.clients.pause_ended();
+  context.reply.ok();
+  return Next::done;
+}
+
+// ON is refused, and not taken without effect: a client that keeps replies in a cache must learn that Sepal
+// does not tell it about changes.
+Next client_tracking(Context& context) {
+  const bool on = equal_ignoring_case(context.words[2], "ON");
+  const std::string_view wrong = wrong_with_options(context.words.subspan(3));
+  if (!wrong.empty()) return refuse(context, wrong);
+  if (on) return refuse(context, text::no_tracking);
+  if (!equal_ignoring_case(context.words[2], "OFF")) return refuse(context, text::syntax);
+  context.reply.ok();
+  return Next::done;
+}
+
+// What the reference answers to a client without tracking.
+Next client_tracking_info(Context& context) {
+  constexpr std::size_t field_count = 3;
+  context.reply.map(field_count);
+  context.reply.bulk("flags");
+  context.reply.set(1);
+  context.reply.bulk("off");
+  context.reply.bulk("redirect");
+  context.reply.integer(-1);
+  context.reply.bulk("prefixes");
+  context.reply.array(0);
+  return Next::done;
+}
+
+Next client_get_redirection(Context& context) {
+  context.reply.integer(-1);
+  return Next::done;
+}
+
+Next client_unblock(Context& context) {
+  constexpr std::size_t words_max = 4;
+  if (context.words.size() > words_max) return refuse_words(context);
+  const bool has_reason = context.words.size() == words_max;
+  if (has_reason && !equal_ignoring_case(context.words[3], "TIMEOUT") &&
+      !equal_ignoring_case(context.words[3], "ERROR"))
+    return refuse(context, text::bad_unblock_reason);
+  if (!parse_integer(context.words[2])) return refuse(context, text::not_an_integer);
+  context.reply.integer(0);
+  return Next::done;
+}
+
+constexpr Family client_row{.group = "connection",
+                            .categories = Category::connection,
+                            .flags = Flag::no_script | Flag::loading | Flag::stale};
+constexpr Family clients_row{.group = "connection",
+                             .categories = Category::connection,
+                             .flags = Flag::admin | Flag::no_script | Flag::loading | Flag::stale};
+
+constexpr CommandSpec client_subcommands[] = {
+    client_row("client|caching <YES | NO>", 3, "6.0.0", "Answers the error of a connection without tracking",
+               Refused{text::caching_without_tracking}),
+    client_row("client|getname", 2, "2.6.9", "Answers the connection's name", client_get_name),
+    client_row("client|getredir", 2, "6.0.0", "Answers -1: no connection of Sepal tracks keys",
+               client_get_redirection),
+    client_row.help("client|help", "5.0.0"),
+    client_row("client|id", 2, "5.0.0", "Answers the connection's number", client_id),
+    client_row("client|info", 2, "6.2.0", "Describes the connection in one line", client_info, any_output),
+    clients_row("client|kill [ip:port] [ID client-id] [TYPE type] [USER username] [ADDR addr] [LADDR laddr] "
+                "[SKIPME yes-or-no] [MAXAGE maxage]",
+                -3, "2.4.0", "Closes connections: one by its address, or all that pass the filters",
+                client_kill, Flag::alone | Flag::administers,
+                Cost{"O(N) where N is the number of connections"}),
+    clients_row("client|list [TYPE type] [ID client-id [client-id ...]]", -2, "2.4.0",
+                "Describes all connections, one in a line", client_list, Flag::alone,
+                Cost{"O(N) where N is the number of connections"}, any_output),
+    clients_row("client|no-evict <ON | OFF>", 3, "7.0.0",
+                "Marks the connection as one that must not be evicted; Sepal evicts none", client_no_evict),
+    client_row("client|no-touch <ON | OFF>", 3, "7.2.0",
+               "Marks the connection as one whose commands leave times of access alone; Sepal keeps none",
+               client_no_touch),
+    clients_row("client|pause milliseconds [WRITE | ALL]", -3, "3.0.0",
+                "Lets requests wait for a while: all, or those that may change something", client_pause,
+                Flag::alone | Flag::administers),
+    client_row("client|reply <ON | OFF | SKIP>", 3, "3.2.0",
+               "Says which of the next requests are answered: all, none, or all but the next one",
+               client_reply, Flag::outside_multi),
+    client_row("client|setinfo <LIB-NAME libname | LIB-VER libver>", 4, "7.2.0",
+               "Says which client library, in which version, the connection uses", client_set_info,
+               on_all_nodes),
+    client_row("client|setname connection-name", 3, "2.6.9", "Names the connection", client_set_name,
+               on_all_nodes),
+    client_row(
+        "client|tracking <ON | OFF> [REDIRECT client-id] [PREFIX prefix] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
+        -3, "6.0.0", "Answers an error to ON: Sepal does not tell clients which keys have changed",
+        client_tracking),
+    client_row("client|trackinginfo", 2, "6.2.0", "Answers that the connection does not track keys",
+               client_tracking_info),
+    clients_row("client|unblock client-id [TIMEOUT | ERROR]", -3, "5.0.0",
+                "Answers 0: no client of Sepal waits for a key", client_unblock),
+    clients_row("client|unpause", 2, "6.2.0", "Ends a pause", client_unpause, Flag::alone,
+                Cost{"O(N) where N is the number of clients that wait"}),
+};
+
+constexpr CommandSpec client_family[] = {
+    client_row.container("client", "2.4.0", "Commands about connections", client_subcommands),
+};
+
+}  // namespace
+
+constinit const Rows client_rows = client_family;
 
 }  // namespace sepal::command

@@ -13,8 +13,9 @@
 #include "command/clients/client_text.hpp"
 #include "command/keys/database_number.hpp"
 #include "command/run/transaction_state.hpp"
+#include "command/table/command_row.hpp"
 #include "command/table/compatibility.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -136,8 +137,6 @@ Next answer_with(Context& context, std::string_view word) {
   return Next::done;
 }
 
-}  // namespace
-
 Next ping(Context& context) {
   constexpr std::size_t words_max = 2;
   if (context.words.size() > words_max) {
@@ -226,9 +225,30 @@ Next select(Context& context) {
   return Next::done;
 }
 
-Next refuse_cluster(Context& context) {
-  context.reply.error(text::no_cluster);
-  return Next::done;
-}
+constexpr Family connection_row{.group = "connection", .categories = Category::connection};
+constexpr Family login_row{
+    .group = "connection",
+    .categories = Category::connection,
+    .flags = Flag::no_script | Flag::loading | Flag::stale | Flag::allow_busy | Flag::no_auth | Flag::fast};
+
+constexpr CommandSpec connection_family[] = {
+    login_row("auth [username] password", -2, "1.0.0", "Authenticates the connection", authenticate),
+    connection_row("echo message", 2, "1.0.0", "Answers what it is sent", echo,
+                   Flag::loading | Flag::stale | Flag::fast),
+    login_row(
+        "hello [protover] [AUTH username password] [SETNAME clientname]", -1, "6.0.0",
+        "Chooses the protocol's version, authenticates and names the connection, and describes the server",
+        hello),
+    connection_row("ping [message]", -1, "1.0.0", "Answers PONG, or what it is sent", ping, Flag::fast,
+                   on_all_shards),
+    login_row("quit", -1, "1.0.0", "Closes the connection once all replies are sent", quit, Flag::unqueued),
+    login_row("reset", 1, "6.2.0", "Puts the connection into the state of a new one", reset, Flag::unqueued),
+    connection_row("select index", 2, "1.0.0", "Chooses the connection's database", select,
+                   Flag::loading | Flag::stale | Flag::fast),
+};
+
+}  // namespace
+
+constinit const Rows connection_rows = connection_family;
 
 }  // namespace sepal::command

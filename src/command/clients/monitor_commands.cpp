@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "command/clients/monitor_text.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 
@@ -24,7 +25,7 @@ Next monitor(Context& context) {
 // when it begins, before its commands.
 void Dispatcher::show(const Request& request, const RunMode& mode) {
   const Flags flags = request.spec->flags;
-  if (!flags.has(Flag::admin) && !flags.has(Flag::skip_monitor) && request.spec->run != quit)
+  if (!flags.has(Flag::admin) && !flags.has(Flag::skip_monitor) && request.spec->name != "quit")
     show_always(request, mode);
 }
 
@@ -60,5 +61,19 @@ void Dispatcher::hand_over_shown() {
     }
   }
 }
+
+namespace {
+
+constexpr Family monitor_row{.group = "server",
+                             .flags = Flag::admin | Flag::no_script | Flag::loading | Flag::stale};
+
+constexpr CommandSpec monitor_family[] = {
+    monitor_row("monitor", 1, "1.0.0", "Shows the connection each command that the server runs", monitor,
+                Flag::administers | Flag::outside_multi),
+};
+
+}  // namespace
+
+constinit const Rows monitor_rows = monitor_family;
 
 }  // namespace sepal::command

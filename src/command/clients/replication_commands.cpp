@@ -10,7 +10,8 @@
 #include <string_view>
 
 #include "command/run/refuse.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -63,8 +64,6 @@ std::string_view wrong_with_journal_wait(const Context& context) {
   return *local_count == 1 && journal_is_off ? text::wait_without_journal : std::string_view();
 }
 
-}  // namespace
-
 Next wait(Context& context) {
   if (!parse_integer(context.words[1])) return refuse(context, text::not_an_integer);
   if (const std::string_view wrong = wrong_with_timeout(context.words[2], context.now); !wrong.empty())
@@ -95,13 +94,31 @@ Next replica_of(Context& context) {
   return refuse(context, is_port ? text::no_replication : text::bad_master_port);
 }
 
-Next refuse_replica(Context& context) {
-  return refuse(context, text::no_replicas);
-}
-
 Next fail_over(Context& context) {
   const bool abort = context.words.size() == 2 && equal_ignoring_case(context.words[1], "ABORT");
   return refuse(context, abort ? text::no_failover : text::failover_without_replicas);
 }
+
+constexpr Family replication_row{.group = "server", .flags = Flag::admin | Flag::no_script | Flag::stale};
+constexpr Family wait_row{.group = "generic", .categories = Category::connection, .flags = Flag::blocking};
+
+constexpr CommandSpec replication_family[] = {
+    replication_row("failover [TO host port] [FORCE] [ABORT] [TIMEOUT milliseconds]", -1, "6.2.0",
+                    "Answers the error of a Redis server without replicas", fail_over),
+    replication_row("replicaof <host port | NO ONE>", 3, "5.0.0",
+                    "Answers OK to NO ONE, and an error to anything else: Sepal does not replicate",
+                    replica_of, Flag::no_async_loading),
+    replication_row("slaveof <host port | NO ONE>", 3, "1.0.0", "The same as REPLICAOF", replica_of,
+                    Flag::no_async_loading),
+    wait_row("wait numreplicas timeout", 3, "3.0.0", "Answers 0 at once: Sepal has no replicas", wait,
+             least_of_shards),
+    wait_row("waitaof numlocal numreplicas timeout", 4, "7.2.0",
+             "Answers whether the journal has all changes so far on the disk, and 0 replicas",
+             wait_for_journal, Flag::alone, least_of_shards),
+};
+
+}  // namespace
+
+constinit const Rows replication_rows = replication_family;
 
 }  // namespace sepal::command

@@ -11,7 +11,8 @@
 
 #include "command/keys/lookup.hpp"
 #include "command/keys/timing.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -123,8 +124,6 @@ bool removes_at_once(std::span<const std::string_view> words, Timing timing, Wal
   return time && *time <= keyspace::deadline_at(now);
 }
 
-}  // namespace
-
 bool frees_by_expire(std::span<const std::string_view> words, WallTime now) {
   return removes_at_once(words, {.seconds = true}, now);
 }
@@ -182,5 +181,36 @@ Next persist(Context& context) {
   context.reply.integer(expires ? 1 : 0);
   return Next::done;
 }
+
+constexpr Family deadline_row{.group = "generic", .categories = Category::keyspace, .flags = Flag::fast};
+
+constexpr CommandSpec expire_family[] = {
+    deadline_row("expire key seconds [NX | XX | GT | LT]", -3, "1.0.0",
+                 "Lets a key expire after so many seconds", expire, Flag::write, one_key("RW update"),
+                 frees_by_expire),
+    deadline_row("expireat key unix-time-seconds [NX | XX | GT | LT]", -3, "1.2.0",
+                 "Lets a key expire at a time, in seconds since 1970", expire_at, Flag::write,
+                 one_key("RW update"), frees_by_expire_at),
+    deadline_row("expiretime key", 2, "7.0.0", "Answers when a key expires, in seconds since 1970",
+                 expire_time, Flag::read_only, one_key("RO access")),
+    deadline_row("persist key", 2, "2.2.0", "Lets a key stay that would have expired", persist, Flag::write,
+                 one_key("RW update")),
+    deadline_row("pexpire key milliseconds [NX | XX | GT | LT]", -3, "2.6.0",
+                 "Lets a key expire after so many milliseconds", milliseconds_expire, Flag::write,
+                 one_key("RW update"), frees_by_milliseconds_expire),
+    deadline_row("pexpireat key unix-time-milliseconds [NX | XX | GT | LT]", -3, "2.6.0",
+                 "Lets a key expire at a time, in milliseconds since 1970", milliseconds_expire_at,
+                 Flag::write, one_key("RW update"), frees_by_milliseconds_expire_at),
+    deadline_row("pexpiretime key", 2, "7.0.0", "Answers when a key expires, in milliseconds since 1970",
+                 milliseconds_expire_time, Flag::read_only, one_key("RO access")),
+    deadline_row("pttl key", 2, "2.6.0", "Answers how long a key stays, in milliseconds",
+                 milliseconds_to_live, Flag::read_only, one_key("RO access"), any_output),
+    deadline_row("ttl key", 2, "1.0.0", "Answers how long a key stays, in seconds", time_to_live,
+                 Flag::read_only, one_key("RO access"), any_output),
+};
+
+}  // namespace
+
+constinit const Rows expire_rows = expire_family;
 
 }  // namespace sepal::command

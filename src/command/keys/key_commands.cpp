@@ -12,7 +12,8 @@
 #include "command/keys/database_number.hpp"
 #include "command/keys/lookup.hpp"
 #include "command/run/scratch.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -25,8 +26,6 @@ bool flush_option_fits(const Context& context) {
          (equal_ignoring_case(context.words[1], "ASYNC") || equal_ignoring_case(context.words[1], "SYNC"));
 }
 
-}  // namespace
-
 Next del(Context& context) {
   // The dispatcher has removed those keys that are past their deadline, so they do not count here.
   std::int64_t removed = 0;
@@ -34,12 +33,6 @@ Next del(Context& context) {
     if (context.changes.remove({.database = context.client.database, .key = key})) ++removed;
   context.reply.integer(removed);
   return Next::done;
-}
-
-// Rows with this function get journal room that is kept for deletions on a full disk
-// (keyspace::Change::frees).
-bool frees_always(std::span<const std::string_view> /*words*/, WallTime /*now*/) {
-  return true;
 }
 
 // EXISTS, and TOUCH: there is no time of access that TOUCH could change. As in the reference, a key that is
@@ -182,5 +175,53 @@ Next flush_all(Context& context) {
   context.reply.ok();
   return Next::done;
 }
+
+constexpr Family key_row{.group = "generic", .categories = Category::keyspace};
+constexpr Family database_row{.group = "server", .categories = Category::keyspace};
+
+constexpr CommandSpec key_family[] = {
+    database_row("dbsize", 1, "1.0.0", "Answers the number of keys in the database", dbsize,
+                 Flag::read_only | Flag::fast, Tips{"request_policy:all_shards response_policy:agg_sum"}),
+    key_row("del key [key ...]", -2, "1.0.0",
+            "Deletes keys; memory goes back to the system in the background", del, Flag::write | Flag::alone,
+            every_key("RM delete"), Cost{"O(N) where N is the number of keys"}, sum_over_shards, frees_always,
+            items_behind_name),
+    key_row("exists key [key ...]", -2, "1.0.0", "Counts how many of the keys exist", count_existing,
+            Flag::read_only | Flag::fast, every_key("RO"), Cost{"O(N) where N is the number of keys"},
+            sum_over_shards, items_behind_name),
+    database_row("flushall [ASYNC | SYNC]", -1, "1.0.0", "Deletes all keys of all databases", flush_all,
+                 Flag::write | Flag::alone | Flag::administers, Category::dangerous,
+                 Cost{"O(N) where N is the number of keys in all databases"}, on_all_shards, frees_always),
+    database_row("flushdb [ASYNC | SYNC]", -1, "1.0.0", "Deletes all keys of the database", flush_database,
+                 Flag::write | Flag::alone | Flag::administers, Category::dangerous,
+                 Cost{"O(N) where N is the number of keys in the database"}, on_all_shards, frees_always),
+    key_row("move key db", 3, "1.0.0",
+            "Moves a filter or a string to another database, if its key is free there", move,
+            Flag::write | Flag::fast | Flag::alone, one_key("RW access update")),
+    key_row("randomkey", 1, "1.0.0", "Answers a random key of the database", random_key, Flag::read_only,
+            Tips{"request_policy:all_shards response_policy:special nondeterministic_output"}),
+    key_row("rename key newkey", 3, "1.0.0",
+            "Gives a filter or a string another key, and replaces what is there; readers see no gap", rename,
+            Flag::write | Flag::alone, two_keys("RW access delete/OW update")),
+    key_row("renamenx key newkey", 3, "1.0.0", "Gives a filter or a string another key, if that is free",
+            rename_if_free, Flag::write | Flag::fast | Flag::alone, two_keys("RW access delete/OW insert")),
+    database_row("swapdb index1 index2", 3, "4.0.0",
+                 "Swaps two databases; clients of the one see the keys of the other at once", swap_databases,
+                 Flag::write | Flag::fast | Flag::alone | Flag::administers, Category::dangerous),
+    key_row(
+        "touch key [key ...]", -2, "3.2.1",
+        "Counts how many of the keys exist; Sepal evicts nothing, so there is no time of access to change",
+        count_existing, Flag::read_only | Flag::fast, every_key("RO"),
+        Cost{"O(N) where N is the number of keys"}, sum_over_shards, items_behind_name),
+    key_row("type key", 2, "1.0.0", "Answers what a key names: MBbloom-- (a filter), string, or none", type,
+            Flag::read_only | Flag::fast, one_key("RO")),
+    key_row("unlink key [key ...]", -2, "4.0.0", "Deletes keys; the same as DEL", del,
+            Flag::write | Flag::fast | Flag::alone, every_key("RM delete"),
+            Cost{"O(N) where N is the number of keys"}, sum_over_shards, frees_always, items_behind_name),
+};
+
+}  // namespace
+
+constinit const Rows key_rows = key_family;
 
 }  // namespace sepal::command

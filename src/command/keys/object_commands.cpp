@@ -14,7 +14,8 @@
 #include "command/keys/lookup.hpp"
 #include "command/run/refuse.hpp"
 #include "command/server/info_text.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -104,8 +105,6 @@ std::string diagnosis(const Context& context) {
   return text;
 }
 
-}  // namespace
-
 Next object_encoding(Context& context) {
   // Both look-ups find the same value, because no thread changes keys while this worker is inside the gate.
   if (names_filter(context)) context.reply.bulk(encoding_of(*find(context, context.words[2])));
@@ -186,5 +185,46 @@ Next memory_allocator_statistics(Context& context) {
   context.reply.bulk("Stats not supported for the current allocator");
   return Next::done;
 }
+
+constexpr Family object_row{.group = "generic", .categories = Category::keyspace};
+constexpr Family memory_row{.group = "server"};
+
+constexpr CommandSpec memory_subcommands[] = {
+    memory_row("memory|doctor", 2, "4.0.0", "Says in words how the server stands with its memory",
+               memory_doctor, each_shard_alone),
+    memory_row.help("memory|help", "4.0.0"),
+    memory_row("memory|malloc-stats", 2, "4.0.0", "Answers that the allocator keeps no statistics",
+               memory_allocator_statistics, each_shard_alone),
+    memory_row("memory|purge", 2, "4.0.0",
+               "Has a background thread give free memory back to the system at once", memory_purge,
+               on_all_shards),
+    memory_row("memory|stats", 2, "4.0.0", "Answers how much memory the server takes, and for what",
+               memory_statistics, each_shard_alone),
+    memory_row("memory|usage key [SAMPLES count]", -3, "4.0.0",
+               "Answers how many bytes of memory a key and its value take", memory_usage, Flag::read_only,
+               key_of_subcommand("RO")),
+};
+
+constexpr CommandSpec object_subcommands[] = {
+    object_row("object|encoding key", 3, "2.2.3",
+               "Answers raw for a filter, and int, embstr or raw for a string", object_encoding,
+               Flag::read_only, key_of_subcommand("RO"), any_output),
+    object_row("object|freq key", 3, "4.0.0", "Answers an error: Sepal does not count accesses",
+               object_frequency, Flag::read_only, key_of_subcommand("RO"), any_output),
+    object_row.help("object|help", "6.2.0"),
+    object_row("object|idletime key", 3, "2.2.3", "Answers 0 for every key: Sepal keeps no times of access",
+               object_idle_time, Flag::read_only, key_of_subcommand("RO"), any_output),
+    object_row("object|refcount key", 3, "2.2.3", "Answers 1 for every key", object_reference_count,
+               Flag::read_only, key_of_subcommand("RO"), any_output),
+};
+
+constexpr CommandSpec object_family[] = {
+    memory_row.container("memory", "4.0.0", "Commands about memory", memory_subcommands),
+    object_row.container("object", "2.2.3", "Commands about what a key names", object_subcommands),
+};
+
+}  // namespace
+
+constinit const Rows object_rows = object_family;
 
 }  // namespace sepal::command

@@ -24,7 +24,8 @@
 #include "command/bloom/filter_type.hpp"
 #include "command/keys/lookup.hpp"
 #include "command/run/refuse.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -123,8 +124,6 @@ bool visit_keys(Context& context, PartialRun& run) {
   return run.next_key == run.keys.size() && (run.cursor == 0 || run.keys_left == 0);
 }
 
-}  // namespace
-
 Next keys(Context& context) {
   if (context.partial == nullptr) {
     context.partial = std::make_unique<PartialRun>();
@@ -163,5 +162,21 @@ Next scan(Context& context) {
   run.append_elements(context.reply);
   return Next::done;
 }
+
+constexpr Family scan_row{.group = "generic", .categories = Category::keyspace, .flags = Flag::read_only};
+
+constexpr CommandSpec scan_family[] = {
+    scan_row("keys pattern", 2, "1.0.0", "Answers all keys that match a pattern", keys, Category::dangerous,
+             Cost{"O(N) where N is the number of keys in the database"},
+             Tips{"request_policy:all_shards nondeterministic_output_order"}),
+    scan_row("scan cursor [MATCH pattern] [COUNT count] [TYPE type]", -2, "2.8.0",
+             "Goes through the keys of the database in steps; each that stays is seen exactly once", scan,
+             Cost{"O(N) for a whole iteration over N keys"},
+             Tips{"nondeterministic_output request_policy:special response_policy:special"}),
+};
+
+}  // namespace
+
+constinit const Rows scan_rows = scan_family;
 
 }  // namespace sepal::command

@@ -28,7 +28,8 @@
 #include "command/keys/lookup.hpp"
 #include "command/run/adopting.hpp"
 #include "command/run/refuse.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -205,20 +206,6 @@ std::string_view parse(const Context& context, TransferRequest& request) {
   return {};
 }
 
-}  // namespace
-
-// A client chooses the name, and it must not lead out of the folder. Each rule has a text of its own, because
-// the error names the rule.
-std::string_view wrong_with_name(std::string_view name) {
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
-  if (name.empty()) return text::file_name_empty;
-  if (name.size() > plain_name_bytes_max) return text::file_name_long;
-  if (name.find('/') != std::string_view::npos) return text::file_name_slash;
-  if (name[0] == '.') return text::file_name_dot;
-  if (std::any_of(name.begin(), name.end(), is_control)) return text::file_name_control;
-  return {};
-}
-
 Next copy(Context& context) {
   CopyOptions options{.database = context.client.database};
   if (const auto wrong = parse(context.words.subspan(3), options); !wrong.empty())
@@ -366,5 +353,48 @@ Next bf_export(Context& context) {
   context.services.adoptions.run(context.client, {.what = "export", .run = run});
   return Next::wait;
 }
+
+constexpr Family whole_row{.group = "generic", .categories = Category::keyspace};
+constexpr Family file_row{.group = "module",
+                          .categories = Category::bloom | Category::slow,
+                          .flags = Flag::module | Flag::no_script | Flag::administers | Flag::outside_multi,
+                          .flags_imply_categories = false};
+
+constexpr CommandSpec whole_family[] = {
+    file_row("bf.export key file [REPLACE]", -3, "0.1.0",
+             "Writes a filter into a file of import_dir; Sepal's own", bf_export, Flag::read_only,
+             Category::read, one_key("RO"), Cost{"O(N) where N is the size of the filter"}),
+    file_row("bf.import key file [REPLACE]", -3, "0.1.0",
+             "Puts the filter in a file of import_dir under a key, in one instant; Sepal's own", bf_import,
+             Flag::write | Flag::deny_oom | Flag::adopts, Category::write, one_key("RW"),
+             Cost{"O(N) where N is the size of the file"}),
+    whole_row("copy source destination [DB destination-db] [REPLACE]", -3, "6.2.0",
+              "Copies a filter or a string, and its deadline, to another key", copy,
+              Flag::write | Flag::deny_oom | Flag::adopts, two_keys("RO access/OW update"),
+              Cost{"O(N) where N is the size of the filter"}),
+    whole_row("dump key", 2, "2.6.0", "Answers a filter or a string as bytes that RESTORE takes", dump,
+              Flag::read_only, one_key("RO access"), Cost{"O(N) where N is the size of the filter"},
+              any_output),
+    whole_row("restore key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]", -4,
+              "2.6.0", "Puts a filter or a string that DUMP, here or in Redis, answered under a key", restore,
+              Flag::write | Flag::deny_oom | Flag::adopts, Category::dangerous, one_key("OW update"),
+              Cost{"O(N) where N is the size of the payload"}),
+};
+
+}  // namespace
+
+// A client chooses the name, and it must not lead out of the folder. Each rule has a text of its own, because
+// the error names the rule.
+std::string_view wrong_with_name(std::string_view name) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
+  if (name.empty()) return text::file_name_empty;
+  if (name.size() > plain_name_bytes_max) return text::file_name_long;
+  if (name.find('/') != std::string_view::npos) return text::file_name_slash;
+  if (name[0] == '.') return text::file_name_dot;
+  if (std::any_of(name.begin(), name.end(), is_control)) return text::file_name_control;
+  return {};
+}
+
+constinit const Rows whole_rows = whole_family;
 
 }  // namespace sepal::command

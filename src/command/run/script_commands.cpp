@@ -12,7 +12,8 @@
 
 #include "command/run/refuse.hpp"
 #include "command/run/script_runner.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -76,8 +77,6 @@ Learned learn(Context& context, std::string_view text, bool passing) {
   }
   return {.source = std::move(parsed.source), .error = {}};
 }
-
-}  // namespace
 
 // EVAL, EVAL_RO
 Next eval(Context& context) {
@@ -164,18 +163,9 @@ Next script_debug(Context& context) {
   return refuse(context, is_known ? text::no_script_debugger : text::script_debug_mode);
 }
 
-// FCALL, FCALL_RO. These commands and FUNCTION answer as a server does that has no library of functions.
-Next call_function(Context& context) {
-  return refuse(context, text::function_not_found);
-}
-
 Next function_list(Context& context) {
   context.reply.array(0);
   return Next::done;
-}
-
-Next function_kill(Context& context) {
-  return refuse(context, text::no_busy_script);
 }
 
 Next function_stats(Context& context) {
@@ -194,14 +184,84 @@ Next function_stats(Context& context) {
   return Next::done;
 }
 
-// FUNCTION DELETE, DUMP, LOAD, RESTORE
-Next refuse_function(Context& context) {
-  return refuse(context, text::no_functions);
-}
-
 Next function_flush(Context& context) {
   context.reply.ok();
   return Next::done;
 }
+
+constexpr Family script_row{
+    .group = "scripting", .categories = Category::scripting, .flags = Flag::no_script};
+
+constexpr CommandSpec function_subcommands[] = {
+    script_row("function|delete library-name", 3, "7.0.0", "Answers an error: Sepal has no functions",
+               Refused{text::no_functions}, Flag::write | Flag::alone, on_all_shards),
+    script_row("function|flush [ASYNC | SYNC]", -2, "7.0.0", "Does nothing: Sepal has no functions",
+               function_flush, Flag::write | Flag::alone, on_all_shards),
+    script_row.help("function|help", "7.0.0"),
+    script_row("function|kill", 2, "7.0.0", "Answers an error: Sepal has no functions, so none runs",
+               Refused{text::no_busy_script}, Flag::allow_busy, one_of_shards),
+    script_row("function|list [LIBRARYNAME library-name-pattern] [WITHCODE]", -2, "7.0.0",
+               "Answers an empty list", function_list, any_order),
+    script_row("function|load [REPLACE] function-code", -3, "7.0.0",
+               "Answers an error: Sepal has no functions", Refused{text::no_functions},
+               Flag::write | Flag::deny_oom | Flag::alone, on_all_shards),
+    script_row("function|stats", 2, "7.0.0", "Answers that no function runs, and that there are none",
+               function_stats, Flag::allow_busy, each_shard_alone),
+};
+
+constexpr CommandSpec script_subcommands[] = {
+    script_row("script|debug <YES | SYNC | NO>", 3, "3.2.0",
+               "Answers an error: Sepal has no debugger for scripts", script_debug),
+    script_row("script|exists sha1 [sha1 ...]", -3, "2.6.0",
+               "Answers for each digest whether the server knows its script", script_exists, Flag::alone,
+               Cost{"O(N) where N is the number of digests"},
+               Tips{"request_policy:all_shards response_policy:agg_logical_and"}),
+    script_row("script|flush [ASYNC | SYNC]", -2, "2.6.0", "Forgets all scripts", script_flush,
+               Flag::alone | Flag::administers, Cost{"O(N) where N is the number of scripts"}, on_all_nodes),
+    script_row.help("script|help", "5.0.0"),
+    script_row("script|kill", 2, "2.6.0", "Ends the script that runs for long, if it has changed nothing",
+               script_kill, Flag::administers | Flag::allow_busy, one_of_shards),
+    script_row("script|load script", 3, "2.6.0",
+               "Compiles a script and keeps it for EVALSHA; answers its SHA-1 digest", script_load,
+               Flag::stale | Flag::alone | Flag::runs_script,
+               Cost{"O(N) where N is the length of the script"}, on_all_nodes),
+};
+
+constexpr CommandSpec script_family[] = {
+    script_row(
+        "eval script numkeys [key [key ...]] [arg [arg ...]]", -3, "2.6.0", "Runs a script in Lua", eval,
+        Flag::stale | Flag::alone | Flag::movable_keys | Flag::no_mandatory_keys | Flag::runs_script |
+            Flag::skip_monitor,
+        keys_of_script("RW access update",
+                       "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE"),
+        Cost{"Depends on the script that is executed"}),
+    script_row(
+        "eval_ro script numkeys [key [key ...]] [arg [arg ...]]", -3, "7.0.0",
+        "Runs a script in Lua that changes nothing", eval,
+        Flag::read_only | Flag::stale | Flag::alone | Flag::movable_keys | Flag::no_mandatory_keys |
+            Flag::runs_script | Flag::skip_monitor,
+        keys_of_script("RO access",
+                       "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS"),
+        Cost{"Depends on the script that is executed"}),
+    script_row("evalsha sha1 numkeys [key [key ...]] [arg [arg ...]]", -3, "2.6.0",
+               "Runs a script that the server knows, named by its SHA-1 digest", eval_by_digest,
+               Flag::stale | Flag::alone | Flag::movable_keys | Flag::no_mandatory_keys | Flag::runs_script |
+                   Flag::skip_monitor,
+               keys_of_script("RW access update"), Cost{"Depends on the script that is executed"}),
+    script_row("evalsha_ro sha1 numkeys [key [key ...]] [arg [arg ...]]", -3, "7.0.0",
+               "Runs a script that the server knows and that changes nothing, named by its SHA-1 digest",
+               eval_by_digest,
+               Flag::read_only | Flag::stale | Flag::alone | Flag::movable_keys | Flag::no_mandatory_keys |
+                   Flag::runs_script | Flag::skip_monitor,
+               keys_of_script("RO access"), Cost{"Depends on the script that is executed"}),
+    script_row.container("function", "7.0.0", "Sepal has no functions", function_subcommands,
+                         Cost{"Depends on subcommand"}),
+    script_row.container("script", "2.6.0", "A container for commands about scripts", script_subcommands,
+                         Cost{"Depends on subcommand"}),
+};
+
+}  // namespace
+
+constinit const Rows script_rows = script_family;
 
 }  // namespace sepal::command

@@ -16,6 +16,8 @@
 #include "command/run/refuse.hpp"
 #include "command/run/scratch.hpp"
 #include "command/run/transaction_state.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -69,7 +71,7 @@ bool only_frees(const Transaction& transaction, WallTime now) {
 bool renames_beside_mirror(const keyspace::Keyspace& keyspace, const Transaction& transaction) {
   if (keyspace.mirrors().empty()) return false;
   return std::ranges::any_of(transaction.groups(), [](const Transaction::Group& group) {
-    return group.spec->run == rename || group.spec->run == rename_if_free;
+    return group.spec->name == "rename" || group.spec->name == "renamenx";
   });
 }
 
@@ -366,5 +368,31 @@ Next Dispatcher::run_group(const Transaction& transaction, const Transaction::Gr
                .now = mode.now});
   return next;
 }
+
+namespace {
+
+constexpr Family transaction_row{.group = "transactions",
+                                 .categories = Category::transaction,
+                                 .flags = Flag::no_script | Flag::loading | Flag::stale};
+
+constexpr CommandSpec transaction_family[] = {
+    transaction_row("discard", 1, "2.0.0", "Drops the commands queued since MULTI, and ends the watch",
+                    discard, Flag::fast | Flag::allow_busy | Flag::unqueued,
+                    Cost{"O(N) where N is the number of queued commands"}),
+    transaction_row("exec", 1, "1.2.0", "Runs the commands queued since MULTI as one step", exec,
+                    Flag::skip_slowlog | Flag::unqueued, Cost{"That of the queued commands together"}),
+    transaction_row("multi", 1, "1.2.0", "Begins a transaction: the commands that follow are queued", multi,
+                    Flag::fast | Flag::allow_busy | Flag::unqueued),
+    transaction_row("unwatch", 1, "2.2.0", "Forgets the watched keys", unwatch,
+                    Flag::fast | Flag::allow_busy),
+    transaction_row("watch key [key ...]", -2, "2.2.0",
+                    "Watches keys: the next EXEC runs only if none of them has changed", watch,
+                    Flag::fast | Flag::alone | Flag::allow_busy | Flag::unqueued, every_key("RO"),
+                    Cost{"O(N) where N is the number of keys"}),
+};
+
+}  // namespace
+
+constinit const Rows transaction_rows = transaction_family;
 
 }  // namespace sepal::command

@@ -3,9 +3,10 @@
 
 #include <sepal/command/run/dispatcher.hpp>
 
-#include "command/table/handlers.hpp"
-
 namespace sepal::command {
+
+// The handler of EXEC.
+Next exec(Context& context);
 
 [[nodiscard]] inline bool is_exec(const CommandSpec& spec) {
   return spec.run == exec;

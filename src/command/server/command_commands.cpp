@@ -6,14 +6,16 @@
 #include <sepal/command/run/dispatcher.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
+#include <bit>
 #include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "command/table/command_index.hpp"
+#include "command/table/command_row.hpp"
 #include "command/table/compatibility.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/families.hpp"
 #include "command/table/request_keys.hpp"
 #include "command/table/row_category.hpp"
 
@@ -122,7 +124,8 @@ void append_row(resp::Reply& reply, const CommandSpec& row) {
   reply.integer(row.keys.first);
   reply.integer(row.keys.last);
   reply.integer(row.keys.step);
-  append_flags(reply, row.categories);
+  reply.set(static_cast<std::size_t>(std::popcount(row.categories.bits)));
+  for_each_category(row.categories, [&](std::string_view name) { reply.simple("@" + std::string(name)); });
   reply.set(word_count(row.tips));
   for_each_word(row.tips, [&](std::string_view tip) { reply.bulk(tip); });
   const std::vector<KeySpec> specs = key_specs(row.keys);
@@ -145,7 +148,7 @@ std::optional<RowFilter> parse_filter(Words words) {
     return [known](const CommandSpec& row) { return known && row.flags.has(Flag::module); };
   }
   if (equal_ignoring_case(words[1], "ACLCAT"))
-    return [argument](const CommandSpec& row) { return in_category(row, argument); };
+    return [wanted = category_of(argument)](const CommandSpec& row) { return row.categories.has(wanted); };
   if (equal_ignoring_case(words[1], "PATTERN"))
     return [argument](const CommandSpec& row) { return matches_name(argument, row.name); };
   return std::nullopt;
@@ -188,8 +191,6 @@ Next answer_keys(Context& context, const Append& append) {
                [&](std::size_t at, std::string_view flags) { append(words[at], flags); });
   return Next::done;
 }
-
-}  // namespace
 
 Next command_info(Context& context) {
   resp::Reply& reply = context.reply;
@@ -248,6 +249,36 @@ Next command_get_keys_and_flags(Context& context) {
   });
 }
 
+constexpr Family description_row{
+    .group = "server", .categories = Category::connection, .flags = Flag::loading | Flag::stale};
+
+constexpr CommandSpec command_subcommands[] = {
+    description_row("command|count", 2, "2.8.13", "Answers the number of commands", command_count),
+    description_row("command|docs [command-name [command-name ...]]", -2, "7.0.0",
+                    "Answers the documentation of commands", command_docs,
+                    Cost{"O(N) where N is the number of commands asked for"}, any_order),
+    description_row("command|getkeys command [arg [arg ...]]", -3, "2.8.13",
+                    "Answers which words of a request are keys", command_get_keys,
+                    Cost{"O(N) where N is the number of words"}),
+    description_row("command|getkeysandflags command [arg [arg ...]]", -3, "7.0.0",
+                    "Answers which words of a request are keys, and what is done to them",
+                    command_get_keys_and_flags, Cost{"O(N) where N is the number of words"}),
+    description_row.help("command|help", "5.0.0"),
+    description_row("command|info [command-name [command-name ...]]", -2, "2.8.13",
+                    "Answers arity, flags and keys of commands", command_info,
+                    Cost{"O(N) where N is the number of commands asked for"}, any_order),
+    description_row("command|list [FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]", -2,
+                    "7.0.0", "Answers the names of commands", command_list,
+                    Cost{"O(N) where N is the number of commands"}, any_order),
+};
+
+constexpr CommandSpec command_family[] = {
+    description_row("command", -1, "2.8.13", "Answers arity, flags and keys of all commands", command_info,
+                    Cost{"O(N) where N is the number of commands"}, any_order, command_subcommands),
+};
+
+}  // namespace
+
 Next subcommand_help(Context& context) {
   // One handler serves every HELP: the name of its row ("config|help") tells the container.
   const std::string_view container_name = context.spec.name.substr(0, context.spec.name.find('|'));
@@ -264,5 +295,7 @@ Next subcommand_help(Context& context) {
   }
   return Next::done;
 }
+
+constinit const Rows command_rows = command_family;
 
 }  // namespace sepal::command

@@ -9,7 +9,6 @@
 #include "command/run/refuse.hpp"
 #include "command/table/command_index.hpp"
 #include "command/table/compatibility.hpp"
-#include "command/table/handlers.hpp"
 
 namespace sepal::command {
 namespace {

@@ -24,7 +24,8 @@
 #include <vector>
 
 #include "command/server/config_table.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -78,8 +79,6 @@ std::string refuse_clients_max(Services& services, std::uint32_t wanted) {
                     "The operating system is not able to handle the specified number of clients, try with " +
                         std::to_string(possible));
 }
-
-}  // namespace
 
 Next config_get(Context& context) {
   // Each of these names may be a pattern, and a pattern is compared with every parameter.
@@ -171,5 +170,32 @@ Next config_reset_stat(Context& context) {
   context.reply.ok();
   return Next::done;
 }
+
+constexpr Family config_row{.group = "server",
+                            .flags = Flag::admin | Flag::no_script | Flag::loading | Flag::stale};
+
+constexpr CommandSpec config_subcommands[] = {
+    config_row("config|get parameter [parameter ...]", -3, "2.0.0", "Answers parameters, by name or pattern",
+               config_get, Cost{"O(N) where N is the number of names and patterns"}),
+    config_row.help("config|help", "5.0.0"),
+    config_row("config|resetstat", 2, "2.0.0", "Sets the statistics of INFO to zero", config_reset_stat,
+               Flag::alone, on_all_nodes),
+    config_row("config|rewrite", 2, "2.8.0",
+               "Writes each setting whose value differs from the file, those of flags too, into the "
+               "configuration file",
+               config_rewrite, Flag::alone | Flag::administers | Flag::outside_multi, on_all_nodes),
+    config_row("config|set parameter value [parameter value ...]", -4, "2.0.0",
+               "Changes parameters, all or none", config_set,
+               Flag::alone | Flag::administers | Flag::outside_multi,
+               Cost{"O(N) where N is the number of parameters"}, on_all_nodes),
+};
+
+constexpr CommandSpec config_family[] = {
+    config_row.container("config", "2.0.0", "Commands about parameters", config_subcommands),
+};
+
+}  // namespace
+
+constinit const Rows config_rows = config_family;
 
 }  // namespace sepal::command

@@ -7,7 +7,8 @@
 #include <span>
 
 #include "command/server/info_text.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -20,8 +21,6 @@ bool asked_for(const InfoSection& section, std::span<const std::string_view> nam
     return equal_ignoring_case(name, section.name);
   });
 }
-
-}  // namespace
 
 Next info(Context& context) {
   std::string text;
@@ -37,5 +36,16 @@ Next info(Context& context) {
   context.reply.verbatim(text);
   return Next::done;
 }
+
+constexpr Family info_row{.group = "server", .flags = Flag::loading | Flag::stale};
+
+constexpr CommandSpec info_family[] = {
+    info_row("info [section [section ...]]", -1, "1.0.0", "Answers facts and statistics about the server",
+             info, Category::dangerous, each_shard_alone),
+};
+
+}  // namespace
+
+constinit const Rows info_rows = info_family;
 
 }  // namespace sepal::command

@@ -249,7 +249,7 @@ void append_cpu(const Context& context, const Durability&, InfoLines& lines) {
   lines.real("used_cpu_user_main_thread", usage.main_thread_user_seconds, microsecond_digits);
 }
 
-void append_modules(const Context&, const Durability&, InfoLines& lines) {
+void append_module_section(const Context&, const Durability&, InfoLines& lines) {
   lines.line("module", "name=" + std::string(bloom_module_name) +
                            ",ver=" + std::to_string(bloom_module_version) +
                            ",api=1,filters=0,usedby=[],using=[],"
@@ -328,7 +328,7 @@ const InfoSection info_sections[] = {
     {"stats", "Stats", append_stats},
     {"replication", "Replication", append_replication},
     {"cpu", "CPU", append_cpu},
-    {"modules", "Modules", append_modules},
+    {"modules", "Modules", append_module_section},
     {"commandstats", "Commandstats", append_command_stats, false},
     {"errorstats", "Errorstats", append_error_stats},
     {"latencystats", "Latencystats", append_latency_stats, false},

@@ -15,7 +15,8 @@
 #include "command/run/worker_sums.hpp"
 #include "command/server/latency_graph.hpp"
 #include "command/table/command_index.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -65,8 +66,6 @@ void append_call_times(resp::Reply& reply, const CommandSpec& row, const CallTim
     reply.integer_unsigned(calls);
   }
 }
-
-}  // namespace
 
 Next latency_histogram(Context& context) {
   // The map begins with the number of its rows. Rows without calls are left out, so all rows are collected
@@ -156,5 +155,33 @@ Next latency_doctor(Context& context) {
   context.reply.verbatim(text);
   return Next::done;
 }
+
+constexpr Family latency_row{.group = "server",
+                             .flags = Flag::admin | Flag::no_script | Flag::loading | Flag::stale};
+
+constexpr CommandSpec latency_subcommands[] = {
+    latency_row("latency|doctor", 2, "2.8.13", "Says in words what has taken long", latency_doctor,
+                each_node_alone),
+    latency_row("latency|graph event", 3, "2.8.13", "Draws the samples of an event", latency_graph,
+                each_node_alone),
+    latency_row.help("latency|help", "2.8.13"),
+    latency_row("latency|histogram [command [command ...]]", -2, "7.0.0",
+                "Answers how many calls of each command took how long", latency_histogram,
+                Cost{"O(N) where N is the number of commands"}, each_node_alone),
+    latency_row("latency|history event", 3, "2.8.13", "Answers the samples of an event", latency_history,
+                each_node_alone),
+    latency_row("latency|latest", 2, "2.8.13", "Answers the latest sample of each event", latency_latest,
+                each_node_alone),
+    latency_row("latency|reset [event [event ...]]", -2, "2.8.13", "Forgets the samples of events",
+                latency_reset, Tips{"request_policy:all_nodes response_policy:agg_sum"}),
+};
+
+constexpr CommandSpec latency_family[] = {
+    latency_row.container("latency", "2.8.13", "Commands about what takes long", latency_subcommands),
+};
+
+}  // namespace
+
+constinit const Rows latency_rows = latency_family;
 
 }  // namespace sepal::command

@@ -4,8 +4,9 @@
 #include <sepal/command/run/dispatcher.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
+#include "command/table/command_row.hpp"
 #include "command/table/compatibility.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -43,8 +44,6 @@ ShutdownOptions parse_shutdown(std::span<const std::string_view> words) {
   }
   return options;
 }
-
-}  // namespace
 
 // SAVE of the reference stops the whole server until it has ended. Here only this client waits: the saver's
 // thread does the work and then answers it.
@@ -119,16 +118,6 @@ Next module_list(Context& context) {
   return Next::done;
 }
 
-Next refuse_module(Context& context) {
-  context.reply.error(text::no_module_command);
-  return Next::done;
-}
-
-Next refuse_debug(Context& context) {
-  context.reply.error(text::no_debug_command);
-  return Next::done;
-}
-
 Next lolwut(Context& context) {
   constexpr std::size_t words_with_version = 3;
   const bool with_version =
@@ -159,5 +148,50 @@ Next time(Context& context) {
   context.reply.bulk(std::to_string(microseconds.count()));
   return Next::done;
 }
+
+constexpr Family server_row{.group = "server"};
+constexpr Family saving_row{.group = "server",
+                            .flags = Flag::admin | Flag::no_script | Flag::no_async_loading};
+
+constexpr CommandSpec module_subcommands[] = {
+    server_row.help("module|help", "5.0.0"),
+    server_row("module|list", 2, "4.0.0", "Names the module whose commands Sepal speaks", module_list,
+               Flag::admin | Flag::no_script, any_order),
+    saving_row("module|load path [arg [arg ...]]", -3, "4.0.0",
+               "Answers the error of a server that loads no modules", Refused{text::no_module_command},
+               Flag::not_enabled),
+    saving_row("module|loadex path [CONFIG name value] [ARGS args [args ...]]", -3, "7.0.0",
+               "Answers the error of a server that loads no modules", Refused{text::no_module_command},
+               Flag::not_enabled),
+    saving_row("module|unload name", 3, "4.0.0", "Answers the error of a server that loads no modules",
+               Refused{text::no_module_command}, Flag::not_enabled),
+};
+
+constexpr CommandSpec server_family[] = {
+    saving_row("bgrewriteaof", 1, "1.0.0", "Starts a save, which makes the journal short", rewrite_journal),
+    saving_row("bgsave [SCHEDULE]", -1, "1.0.0", "Starts a save", background_save),
+    server_row("lastsave", 1, "1.0.0", "Answers when the last good save ended, in seconds since 1970",
+               last_save, Flag::loading | Flag::stale | Flag::fast, Category::admin | Category::dangerous,
+               any_output),
+    server_row("lolwut [VERSION version]", -1, "5.0.0", "Answers a line with the version of Sepal", lolwut,
+               Flag::read_only | Flag::fast),
+    server_row.container("module", "4.0.0", "Commands about modules", module_subcommands),
+    server_row("role", 1, "2.8.12", "Answers that the server is a master without replicas", role,
+               Flag::no_script | Flag::loading | Flag::stale | Flag::fast,
+               Category::admin | Category::dangerous),
+    saving_row("save", 1, "1.0.0", "Saves, and answers when that is done; other connections go on meanwhile",
+               save, Flag::no_multi, Cost{"O(N) where N is the number of bytes changed since the last save"}),
+    server_row("shutdown [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]", -1, "1.0.0",
+               "Stops the server, after a save unless NOSAVE", shut_down,
+               Flag::admin | Flag::no_script | Flag::loading | Flag::stale | Flag::administers |
+                   Flag::allow_busy | Flag::no_multi,
+               Cost{"O(N) when saving, where N is the number of bytes changed since the last save"}),
+    server_row("time", 1, "2.6.0", "Answers the time: seconds since 1970, and microseconds", time,
+               Flag::loading | Flag::stale | Flag::fast, any_output),
+};
+
+}  // namespace
+
+constinit const Rows server_rows = server_family;
 
 }  // namespace sepal::command

@@ -9,7 +9,8 @@
 #include <string_view>
 
 #include "command/run/refuse.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 
@@ -80,5 +81,28 @@ Next slow_log_reset(Context& context) {
   context.reply.ok();
   return Next::done;
 }
+
+namespace {
+
+constexpr Family slow_log_row{.group = "server", .flags = Flag::admin | Flag::loading | Flag::stale};
+
+constexpr CommandSpec slowlog_subcommands[] = {
+    slow_log_row("slowlog|get [count]", -2, "2.2.12", "Answers the newest requests of the slow log",
+                 slow_log_get, Cost{"O(N) where N is the number of entries answered"},
+                 Tips{"request_policy:all_nodes nondeterministic_output"}),
+    slow_log_row.help("slowlog|help", "6.2.0"),
+    slow_log_row("slowlog|len", 2, "2.2.12", "Answers the number of entries of the slow log", slow_log_length,
+                 Tips{"request_policy:all_nodes response_policy:agg_sum nondeterministic_output"}),
+    slow_log_row("slowlog|reset", 2, "2.2.12", "Empties the slow log", slow_log_reset,
+                 Cost{"O(N) where N is the number of entries"}, on_all_nodes),
+};
+
+constexpr CommandSpec slow_log_family[] = {
+    slow_log_row.container("slowlog", "2.2.12", "Commands about the slow log", slowlog_subcommands),
+};
+
+}  // namespace
+
+constinit const Rows slow_log_rows = slow_log_family;
 
 }  // namespace sepal::command

@@ -25,7 +25,8 @@
 #include "command/run/adopting.hpp"
 #include "command/run/refuse.hpp"
 #include "command/strings/string_access.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -469,8 +470,6 @@ Next run_fields(Context& context, std::span<const BitField> fields) {
   return Next::done;
 }
 
-}  // namespace
-
 Next set_bit(Context& context) {
   const auto position = parse_position(context.words[2]);
   if (!position) return refuse(context, text::bit_position);
@@ -617,5 +616,59 @@ Next bit_field(Context& context) {
     return refuse(context, wrong);
   return run_fields(context, fields);
 }
+
+// The words may be wrong: what a function does not know counts as a change.
+
+// All operations are GET type offset, and OVERFLOW type may stand anywhere.
+bool asks_bit_field(Words words) {
+  constexpr std::size_t operations_at = 2;
+  for (std::size_t at = operations_at; at < words.size(); ++at) {
+    const bool gets = equal_ignoring_case(words[at], "GET");
+    if (!gets && !equal_ignoring_case(words[at], "OVERFLOW")) return false;
+    at += gets ? 2 : 1;
+    if (at >= words.size()) return false;
+  }
+  return words.size() > operations_at;
+}
+
+KeyUse key_use_of_bit_field(Words words) {
+  return {.access = asks_bit_field(words) ? "RO access" : "RW access update"};
+}
+
+constexpr Family bitmap_row{.group = "bitmap", .categories = Category::bitmap};
+
+constexpr CommandSpec bitmap_family[] = {
+    bitmap_row("bitcount key [start end [BYTE | BIT]]", -2, "2.6.0",
+               "Counts the bits of a string that are set", count_bits, Flag::read_only, one_key("RO access"),
+               Cost{"O(N) where N is the length of the range"}),
+    bitmap_row("bitfield key [GET type offset | [OVERFLOW WRAP | SAT | FAIL] SET type offset value | INCRBY "
+               "type offset increment ...]",
+               -2, "3.2.0", "Reads and changes numbers of any width in a string", bit_field,
+               Flag::write | Flag::deny_oom | Flag::string,
+               one_key("RW access update variable_flags",
+                       "This command allows both access and modification of the key"),
+               Cost{"O(N) where N is the number of operations"}, key_use_of_bit_field, asks_bit_field),
+    bitmap_row("bitfield_ro key [GET type offset [GET type offset ...]]", -2, "6.0.0",
+               "Reads numbers of any width in a string", bit_field, Flag::read_only | Flag::fast,
+               one_key("RO access"), Cost{"O(N) where N is the number of operations"}),
+    bitmap_row("bitop AND | OR | XOR | NOT destkey key [key ...]", -4, "2.6.0",
+               "Puts the bits of several strings, combined, under a key", combine_bits,
+               Flag::write | Flag::deny_oom | Flag::adopts,
+               KeyRange{.first = 2, .last = -1, .step = 1, .access = "OW update/RO access"},
+               Cost{"O(N) where N is the length of the longest string"}),
+    bitmap_row("bitpos key bit [start [end [BYTE | BIT]]]", -3, "2.8.7",
+               "Finds the first bit of a string that is set, or clear", find_bit, Flag::read_only,
+               one_key("RO access"), Cost{"O(N) where N is the length of the range"}),
+    bitmap_row("getbit key offset", 3, "2.2.0", "Answers a bit of a string", get_bit,
+               Flag::read_only | Flag::fast | Flag::integers, one_key("RO access"), get_bit_together),
+    bitmap_row("setbit key offset value", 4, "2.2.0",
+               "Sets or clears a bit of a string, and answers what it was", set_bit,
+               Flag::write | Flag::deny_oom | Flag::integers, one_key("RW access update"), set_bit_together,
+               TogetherTail{1}),
+};
+
+}  // namespace
+
+constinit const Rows bitmap_rows = bitmap_family;
 
 }  // namespace sepal::command

@@ -17,10 +17,13 @@
 #include "command/keys/timing.hpp"
 #include "command/run/refuse.hpp"
 #include "command/strings/string_access.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
+
+Next get(Context& context);
 
 using keyspace::DatabaseKey;
 using keyspace::Deadline;
@@ -257,8 +260,6 @@ Next get_in_parts(Context& context, Words keys) {
   if (run.element_count < keys.size() && run.counted <= reply_room(context)) return Next::more;
   return answer_values(context, run);
 }
-
-}  // namespace
 
 Next get(Context& context) {
   const FoundString found = find_string_counted(context, context.words[1]);
@@ -497,5 +498,91 @@ Next decrement_by(Context& context) {
   if (*amount == std::numeric_limits<std::int64_t>::min()) return refuse(context, text::decrement_overflow);
   return add_number(context, -*amount);
 }
+
+// The words may be wrong: what a function does not know counts as a change.
+
+// Only SET ... GET answers what was under the key.
+KeyUse key_use_of_set(Words words) {
+  constexpr std::size_t options_at = 3;
+  for (std::size_t at = options_at; at < words.size(); ++at)
+    if (equal_ignoring_case(words[at], "GET")) return {.access = "RW access update"};
+  return {.access = "OW update"};
+}
+
+// Without options, GETEX is GET.
+bool asks_get_ex(Words words) {
+  constexpr std::size_t options_at = 2;
+  return words.size() <= options_at;
+}
+
+constexpr Family string_query{.group = "string", .categories = Category::string, .flags = Flag::read_only};
+constexpr Family string_change{.group = "string", .categories = Category::string, .flags = Flag::write};
+
+constexpr CommandSpec string_family[] = {
+    string_change("append key value", 3, "2.0.0", "Appends bytes to a string, creating it if the key is free",
+                  append, Flag::deny_oom | Flag::string | Flag::fast, one_key("RW insert"),
+                  Cost{"O(N) where N is the number of bytes"}),
+    string_change("decr key", 2, "1.0.0", "Subtracts one from the number in a string", decrement,
+                  Flag::deny_oom | Flag::string | Flag::fast, one_key("RW access update")),
+    string_change("decrby key decrement", 3, "1.0.0", "Subtracts from the number in a string", decrement_by,
+                  Flag::deny_oom | Flag::string | Flag::fast, one_key("RW access update")),
+    string_query("get key", 2, "1.0.0", "Answers a string", get, Flag::fast, one_key("RO access"),
+                 Cost{"O(N) where N is the length of the string"}),
+    string_change("getdel key", 2, "6.2.0", "Answers a string, and deletes it", get_and_delete, Flag::fast,
+                  one_key("RW access delete"), Cost{"O(N) where N is the length of the string"},
+                  frees_always),
+    string_change("getex key [EX seconds | PX milliseconds | EXAT time | PXAT time | PERSIST]", -2, "6.2.0",
+                  "Answers a string, and sets or ends its time to live", get_and_expire, Flag::fast,
+                  one_key("RW access update", "RW and UPDATE because it changes the TTL"),
+                  Cost{"O(N) where N is the length of the string"}, asks_get_ex),
+    string_query("getrange key start end", 4, "2.4.0", "Answers a range of the bytes of a string", get_range,
+                 one_key("RO access"), Cost{"O(N) where N is the length of the range"}),
+    string_change("getset key value", 3, "1.0.0",
+                  "Puts a string under a key, and answers the one that was there", get_and_set,
+                  Flag::deny_oom | Flag::string | Flag::fast, one_key("RW access update"),
+                  Cost{"O(N) where N is the length of both"}),
+    string_change("incr key", 2, "1.0.0", "Adds one to the number in a string", increment,
+                  Flag::deny_oom | Flag::string | Flag::fast, one_key("RW access update")),
+    string_change("incrby key increment", 3, "1.0.0", "Adds to the number in a string", increment_by,
+                  Flag::deny_oom | Flag::string | Flag::fast, one_key("RW access update")),
+    string_query("mget key [key ...]", -2, "1.0.0", "Answers the strings under several keys", get_many,
+                 Flag::fast, every_key("RO access"), Cost{"O(N) where N is the length of all"},
+                 Tips{"request_policy:multi_shard"}),
+    string_change("mset key value [key value ...]", -3, "1.0.1", "Puts strings under several keys", set_many,
+                  Flag::deny_oom | Flag::string, keys_and_values("OW update"),
+                  Cost{"O(N) where N is the number of keys"},
+                  Tips{"request_policy:multi_shard response_policy:all_succeeded"}),
+    string_change("msetnx key value [key value ...]", -3, "1.0.1",
+                  "Puts strings under several keys, if all of them are free", set_many_if_free,
+                  Flag::deny_oom | Flag::string, keys_and_values("OW insert"),
+                  Cost{"O(N) where N is the number of keys"}),
+    string_change("psetex key milliseconds value", 4, "2.6.0",
+                  "Puts a string under a key for a time in milliseconds", set_with_milliseconds,
+                  Flag::deny_oom | Flag::string, one_key("OW update"),
+                  Cost{"O(N) where N is the length of the string"}),
+    string_change(
+        "set key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT time | PXAT time | KEEPTTL]", -3,
+        "1.0.0", "Puts a string under a key, whatever was there", set, Flag::deny_oom | Flag::string,
+        one_key("RW access update variable_flags", "RW and ACCESS due to the optional `GET` argument"),
+        Cost{"O(N) where N is the length of the string"}, key_use_of_set),
+    string_change("setex key seconds value", 4, "2.0.0", "Puts a string under a key for a time in seconds",
+                  set_with_seconds, Flag::deny_oom | Flag::string, one_key("OW update"),
+                  Cost{"O(N) where N is the length of the string"}),
+    string_change("setnx key value", 3, "1.0.0", "Puts a string under a key, if it is free", set_if_free,
+                  Flag::deny_oom | Flag::string | Flag::fast, one_key("OW insert"),
+                  Cost{"O(N) where N is the length of the string"}),
+    string_change("setrange key offset value", 4, "2.2.0", "Writes bytes into a string from an offset on",
+                  set_range, Flag::deny_oom | Flag::string, one_key("RW update"),
+                  Cost{"O(N) where N is the number of bytes"}),
+    string_query("strlen key", 2, "2.2.0", "Answers the length of a string", string_length, Flag::fast,
+                 one_key("RO")),
+    string_query("substr key start end", 4, "1.0.0",
+                 "Answers a range of the bytes of a string: GETRANGE has the same meaning", get_range,
+                 one_key("RO access"), Cost{"O(N) where N is the length of the range"}),
+};
+
+}  // namespace
+
+constinit const Rows string_rows = string_family;
 
 }  // namespace sepal::command

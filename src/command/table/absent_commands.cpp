@@ -4,10 +4,15 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/word_list.hpp>
+#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/table/error_texts.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 
 namespace sepal::command {
 namespace {
@@ -91,6 +96,48 @@ static_assert(std::ranges::all_of(absent_names,
 constexpr std::size_t longest_absent_name =
     std::ranges::max(absent_names, {}, [](const AbsentName& each) { return each.name.size(); }).name.size();
 
+constexpr Family refused_row{.group = "server"};
+constexpr Family cluster_row{.group = "cluster", .categories = Category::connection, .flags = Flag::fast};
+constexpr Family call_row{.group = "scripting", .categories = Category::scripting};
+constexpr Family slow_cluster{.group = "cluster"};
+
+constexpr CommandSpec absent_family[] = {
+    cluster_row("asking", 1, "3.0.0", "Answers the error of a Redis server outside of a cluster",
+                Refused{text::no_cluster}),
+    slow_cluster("cluster subcommand [argument ...]", -2, "3.0.0",
+                 "Answers the error of a Redis server outside of a cluster, whatever the subcommand",
+                 Refused{text::no_cluster}),
+    refused_row("debug subcommand [argument ...]", -2, "1.0.0",
+                "Answers the error of a server that does not allow it", Refused{text::no_debug_command},
+                Flag::admin | Flag::no_script | Flag::loading | Flag::stale | Flag::not_enabled),
+    call_row(
+        "fcall function numkeys [key [key ...]] [arg [arg ...]]", -3, "7.0.0",
+        "Answers the error of a server without functions", Refused{text::function_not_found},
+        Flag::no_script | Flag::stale | Flag::movable_keys | Flag::no_mandatory_keys | Flag::skip_monitor,
+        keys_of_script("RW access update",
+                       "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")),
+    call_row(
+        "fcall_ro function numkeys [key [key ...]] [arg [arg ...]]", -3, "7.0.0",
+        "Answers the error of a server without functions", Refused{text::function_not_found},
+        Flag::read_only | Flag::no_script | Flag::stale | Flag::movable_keys | Flag::no_mandatory_keys |
+            Flag::skip_monitor,
+        keys_of_script("RO access",
+                       "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS")),
+    refused_row("psync replicationid offset", -3, "2.8.0", "Answers an error: Sepal has no replicas",
+                Refused{text::no_replicas},
+                Flag::admin | Flag::no_script | Flag::no_async_loading | Flag::no_multi),
+    cluster_row("readonly", 1, "3.0.0",
+                "Refused as by a server that is no part of a cluster; some clients send it on connecting",
+                Refused{text::no_cluster}, Flag::loading | Flag::stale),
+    cluster_row("readwrite", 1, "3.0.0", "Refused as by a server that is no part of a cluster",
+                Refused{text::no_cluster}, Flag::loading | Flag::stale),
+    refused_row("replconf [option value [option value ...]]", -1, "3.0.0",
+                "Answers an error: Sepal has no replicas", Refused{text::no_replicas},
+                Flag::admin | Flag::no_script | Flag::loading | Flag::stale | Flag::allow_busy),
+    refused_row("sync", 1, "1.0.0", "Answers an error: Sepal has no replicas", Refused{text::no_replicas},
+                Flag::admin | Flag::no_script | Flag::no_async_loading | Flag::no_multi),
+};
+
 }  // namespace
 
 std::span<const AbsentGroup> absent_groups() {
@@ -116,6 +163,13 @@ std::string absent_command(const AbsentGroup& group) {
   text.append(": ").append(group.reason);
   text.append(" (docs/protocol.md, \"What Sepal does not have\")");
   return text;
+}
+
+constinit const Rows absent_rows = absent_family;
+
+Next answer_refusal(Context& context) {
+  context.reply.error(context.spec.refusal);
+  return Next::done;
 }
 
 }  // namespace sepal::command

@@ -20,6 +20,9 @@ namespace sepal::command {
   return spec.arity >= 0 ? words == spec.arity : words >= -spec.arity;
 }
 
+// The handler of COMMAND DOCS.
+Next command_docs(Context& context);
+
 // Visits every row: each command, then its subcommands.
 template <class Visit>
 void for_each_row(const Visit& visit) {

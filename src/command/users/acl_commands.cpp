@@ -12,7 +12,8 @@
 
 #include "command/run/refuse.hpp"
 #include "command/table/command_index.hpp"
-#include "command/table/handlers.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
 #include "command/table/row_category.hpp"
 
 namespace sepal::command {
@@ -109,23 +110,20 @@ Next list_users(Context& context, const Told& told) {
   return Next::done;
 }
 
-}  // namespace
-
 Next acl_categories_of(Context& context) {
   constexpr std::size_t words_max = 3;
   if (context.words.size() > words_max) return refuse_words(context);
   if (context.words.size() < words_max) {
-    context.reply.array(acl_categories().size());
-    for (const std::string_view category : acl_categories()) context.reply.bulk(category);
+    context.reply.array(std::size(category_names));
+    for (const std::string_view category : category_names) context.reply.bulk(category);
     return Next::done;
   }
   const std::string_view wanted = context.words[2];
-  if (std::ranges::none_of(acl_categories(),
-                           [&](std::string_view each) { return equal_ignoring_case(each, wanted); }))
-    return refuse(context, "ERR Unknown category '" + std::string(echoed(wanted)) + "'");
+  const Categories asked = category_of(wanted);
+  if (asked.bits == 0) return refuse(context, "ERR Unknown category '" + std::string(echoed(wanted)) + "'");
   std::vector<std::string_view> names;
   for_each_row([&](const CommandSpec& row) {
-    if (in_category(row, wanted)) names.push_back(row.name);
+    if (row.categories.has(asked)) names.push_back(row.name);
   });
   context.reply.array(names.size());
   for (const std::string_view name : names) context.reply.bulk(name);
@@ -265,5 +263,51 @@ Next acl_load(Context& context) {
   if (context.services.control.load_users_for(context.client.id)) return Next::wait;
   return refuse(context, text::no_acl_file);
 }
+
+constexpr Family acl_row{.group = "server", .flags = Flag::no_script | Flag::loading | Flag::stale};
+constexpr Family acl_admin_row{.group = "server",
+                               .flags = Flag::admin | Flag::no_script | Flag::loading | Flag::stale};
+
+constexpr CommandSpec acl_subcommands[] = {
+    acl_row("acl|cat [category]", -2, "6.0.0",
+            "Lists the categories of commands, or the commands of a category", acl_categories_of,
+            Cost{"O(N) where N is the number of commands"}),
+    acl_admin_row("acl|deluser username [username ...]", -3, "6.0.0",
+                  "Removes users, and closes the connections of their clients", acl_delete_users,
+                  Flag::alone | Flag::administers, Cost{"O(N) where N is the number of connections"},
+                  on_all_nodes),
+    acl_admin_row("acl|dryrun username command [arg [arg ...]]", -4, "7.0.0",
+                  "Tells whether a user may run a command, without running it", acl_dry_run),
+    acl_row("acl|genpass [bits]", -2, "6.0.0", "Answers a random password of so many bits",
+            acl_generate_password),
+    acl_admin_row("acl|getuser username", 3, "6.0.0", "Describes a user", acl_get_user,
+                  Cost{"O(N) where N is the number of rules of the user"}),
+    acl_row.help("acl|help", "6.0.0"),
+    acl_admin_row("acl|list", 2, "6.0.0", "Lists the users with their rules, as an ACL file has them",
+                  acl_list, Cost{"O(N) where N is the number of users"}),
+    acl_admin_row("acl|load", 2, "6.0.0", "Makes the users of the ACL file the users, all or none", acl_load,
+                  Flag::administers | Flag::outside_multi,
+                  Cost{"O(N) where N is the number of users and connections"}),
+    acl_admin_row("acl|log [count | RESET]", -2, "6.0.0",
+                  "Lists requests that were not allowed and failed logins, or forgets them", acl_log,
+                  Cost{"O(N) where N is the number of entries shown"}),
+    acl_admin_row("acl|save", 2, "6.0.0", "Writes the users into the ACL file", acl_save,
+                  Flag::administers | Flag::outside_multi, Cost{"O(N) where N is the number of users"},
+                  on_all_nodes),
+    acl_admin_row("acl|setuser username [rule [rule ...]]", -3, "6.0.0",
+                  "Makes a user, or changes one; all rules have effect, or none", acl_set_user,
+                  Flag::alone | Flag::administers, Cost{"O(N) where N is the number of rules"}, on_all_nodes),
+    acl_admin_row("acl|users", 2, "6.0.0", "Lists the names of the users", acl_users,
+                  Cost{"O(N) where N is the number of users"}),
+    acl_row("acl|whoami", 2, "6.0.0", "Answers the name of the connection's user", acl_who_am_i),
+};
+
+constexpr CommandSpec acl_family[] = {
+    acl_row.container("acl", "6.0.0", "Commands about users and what they may do", acl_subcommands),
+};
+
+}  // namespace
+
+constinit const Rows acl_rows = acl_family;
 
 }  // namespace sepal::command

@@ -36,12 +36,6 @@ constexpr std::string_view rule_behind_all_channels =
 constexpr std::string_view rule_word_of_subcommand = "Allowing first-arg of a subcommand is not supported";
 constexpr std::string_view rule_too_long = "A rule is longer than its limit of 1024 bytes";
 
-// In the order of the reference, which names those of its modules last.
-constexpr std::string_view category_names[] = {
-    "keyspace", "read",        "write",      "set",         "sortedset", "list",  "hash", "string",
-    "bitmap",   "hyperloglog", "geo",        "stream",      "pubsub",    "admin", "fast", "slow",
-    "blocking", "dangerous",   "connection", "transaction", "scripting", "bloom"};
-
 bool has_word(std::string_view list, std::string_view wanted) {
   bool found = false;
   for_each_word(list, [&](std::string_view word) { found = found || word == wanted; });
@@ -85,10 +79,6 @@ std::string joined(const std::string& text, const std::string& more) {
 }
 
 }  // namespace
-
-std::span<const std::string_view> acl_categories() {
-  return category_names;
-}
 
 bool has_space(std::string_view text) {
   constexpr std::string_view spaces(" \t\n\v\f\r\0", 7);
@@ -193,11 +183,10 @@ std::string_view AclSelector::forbid(std::string_view name) {
 
 // `name` begins with '@'.
 std::string_view AclSelector::set_category(std::string_view name, bool allowed) {
-  const auto* const known = std::ranges::find_if(
-      category_names, [&](std::string_view each) { return equal_ignoring_case(each, name.substr(1)); });
-  if (known == std::end(category_names)) return rule_unknown;
+  const Categories wanted = category_of(name.substr(1));
+  if (wanted.bits == 0) return rule_unknown;
   for_each_row([&](const CommandSpec& row) {
-    if (in_category(row, *known)) set_row(row, allowed);
+    if (row.categories.has(wanted)) set_row(row, allowed);
   });
   note_rule(name, allowed);
   return {};

@@ -110,18 +110,61 @@ struct KeyRange {
   std::string_view note{};  // the reference's, for people
 };
 
+// The categories of commands, for the rights of users, in the order of the reference. It names those of its
+// modules last.
+enum class Category : std::uint8_t {
+  keyspace,
+  read,
+  write,
+  set,
+  sorted_set,
+  list,
+  hash,
+  string,
+  bitmap,
+  hyperloglog,
+  geo,
+  stream,
+  pubsub,
+  admin,
+  fast,
+  slow,
+  blocking,
+  dangerous,
+  connection,
+  transaction,
+  scripting,
+  bloom
+};
+// A set of them.
+struct Categories {
+  std::uint32_t bits = 0;
+  constexpr Categories() = default;
+  constexpr Categories(Category category) : bits(1u << static_cast<unsigned>(category)) {}
+  // Any of the others.
+  [[nodiscard]] constexpr bool has(Categories others) const { return (bits & others.bits) != 0; }
+  friend constexpr Categories operator|(Categories a, Categories b) {
+    a.bits |= b.bits;
+    return a;
+  }
+};
+constexpr Categories operator|(Category a, Category b) {
+  return Categories(a) | Categories(b);
+}
+
 struct CommandSpec {
   std::string_view name;  // lower case: "bf.add", "client|setname"
   std::int8_t arity = 0;  // words including the name; negative: at least so many
   Flags flags{};
   KeyRange keys{};
-  std::string_view categories{};  // blank separated, with '@'
+  Categories categories{};
   std::string_view summary{};
   std::string_view since{};
   std::string_view group{};
   std::string_view complexity{};
   std::string_view syntax{};   // arguments as a person reads them: "key error_rate capacity [EXPANSION n]"
   std::string_view tips{};     // blank separated
+  std::string_view refusal{};  // the error that answers every request, in place of a handler of its own
   KeyUseOf key_use = nullptr;  // null: `keys` says all
   AskTest asks = nullptr;      // null: never
   FreesTest frees = nullptr;   // null: never

@@ -86,9 +86,6 @@ class AclSelector {
   std::size_t byte_count_ = 0;
 };
 
-// The categories of commands, without '@'.
-[[nodiscard]] std::span<const std::string_view> acl_categories();
-
 // Whether a text has a blank, another space character or a NUL: no name and no pattern may.
 [[nodiscard]] bool has_space(std::string_view text);
 
