@@ -3,6 +3,7 @@
 #include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/keyspace/cut.hpp>
 #include <sepal/keyspace/keyspace.hpp>
+#include <sepal/value/kind_row.hpp>
 
 #include <algorithm>
 #include <array>
@@ -297,24 +298,51 @@ bloom::FilterLimits Keyspace::machine_limits() const {
           .layers_max = std::numeric_limits<std::uint32_t>::max()};
 }
 
-Result<void> Keyspace::recreate(DatabaseKey key, const bloom::FilterOptions& options,
-                                const bloom::LayerPlan& first_layer) {
+namespace {
+
+FilterPtr as_filter(const value::ValuePtr& value) {
+  return FilterPtr(static_cast<bloom::Filter*>(value.get()));
+}
+
+}  // namespace
+
+Result<void> Keyspace::make_recorded(DatabaseKey key, value::Kind kind, std::span<const std::byte> head) {
   if (key.database >= database_count) return fail(Errc::out_of_range, "there is no such database");
   if (find(key) != nullptr) return fail(Errc::key_exists, "the key is there already");
-  auto filter = bloom::Filter::recreate(options, first_layer, machine_limits());
-  if (!filter) return filter.error();
-  insert(key, std::move(*filter));
+  const auto made = value::row_of(kind).make_recorded(head, machine_limits());
+  if (!made) return made.error();
+  insert(key, as_filter(*made));
   return {};
 }
 
-Result<void> Keyspace::append_layer(std::uint32_t database, bloom::Filter& filter,
-                                    const bloom::LayerPlan& plan) {
-  const std::uint64_t bytes_before = filter.byte_count();
-  if (auto appended = filter.append_layer(plan, machine_limits()); !appended) return appended;
-  SEPAL_ASSERT(filter.byte_count() > bytes_before, "a filter takes no memory for a further layer");
-  count_filter(database, bytes_before, filter.byte_count());
-  give_pages_to_newest_layer(filter);
-  changed();
+Result<void> Keyspace::change_recorded(DatabaseKey key, value::Kind kind, std::uint8_t what,
+                                       std::span<const std::byte> bytes) {
+  if (key.database >= database_count) return fail(Errc::out_of_range, "there is no such database");
+  const value::KindRow& row = value::row_of(kind);
+  // Shared, not only pointed to: another value may take its place below, and this one is still needed then.
+  FilterPtr value(find(key));
+  if (value != nullptr && value->kind() != kind)
+    return fail(Errc::damaged, "a value changes as one of another kind does");
+  const bool is_new = value == nullptr;
+  if (is_new) {
+    if (!row.made_by_change) return fail(Errc::no_such_key);
+    const auto made = row.make_recorded({}, machine_limits());
+    if (!made) return made.error();
+    value = as_filter(*made);
+  }
+  const std::uint64_t bytes_before = value->byte_count();
+  const auto other = row.apply(*value, what, bytes, machine_limits());
+  if (!other) return other.error();
+  if (*other != nullptr) value = as_filter(*other);
+  if (is_new) {
+    insert(key, std::move(value));
+  } else if (*other != nullptr) {
+    replace_string(key, std::move(value), bytes_before);
+  } else {
+    count_filter(key.database, bytes_before, value->byte_count());
+    give_pages_to_newest_layer(*value);
+    changed();
+  }
   return {};
 }
 
@@ -427,9 +455,10 @@ bloom::Filter::AddOutcome Keyspace::add_alone(std::uint32_t database, bloom::Fil
 // A string may get memory for a page here. A filter does not: its growth is a record of its own.
 bool Keyspace::add_recorded(std::uint32_t database, bloom::Filter& filter,
                             std::span<const Fingerprint> fingerprints) {
-  if (!filter.is_string()) return filter.add_recorded(fingerprints);
+  const auto add = value::row_of(filter).add;
+  if (add == nullptr) return false;
   const std::uint64_t bytes_before = filter.byte_count();
-  const bool added = filter.add_recorded(fingerprints);
+  const bool added = add(filter, fingerprints);
   count_filter(database, bytes_before, filter.byte_count());
   return added;
 }

@@ -1,5 +1,6 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/bloom/filter/image.hpp>
+#include <sepal/bloom/filter/kind.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/keyspace/mutator.hpp>
 
@@ -57,7 +58,9 @@ class AddsAlone {
     if (filter_.layer_count() != layers_) {
       tell();
       layers_ = filter_.layer_count();
-      log_->record(Grown{.key = key_, .layer = filter_.newest_layer().plan()});
+      const auto grown = bloom::grown_record(filter_.newest_layer().plan());
+      log_->record(Changed{
+          .key = key_, .kind = value::Kind::bloom, .what = bloom::grown_change, .head = grown, .bytes = {}});
     }
     if (!added) return;
     // One record for many items: told one by one, each would repeat the key.
@@ -126,7 +129,12 @@ Result<void> Mutator::write(DatabaseKey key, std::uint64_t offset,
 void Mutator::tell_written(DatabaseKey key, std::uint64_t offset, std::span<const std::byte> bytes) {
   do {
     const auto piece = bytes.first(std::min(bytes.size(), written_bytes_max));
-    told(true, Written{.key = key, .offset = offset, .bytes = piece});
+    const auto head = bloom::written_head(offset, piece.size());
+    told(true, Changed{.key = key,
+                       .kind = value::Kind::string,
+                       .what = bloom::written_change,
+                       .head = head,
+                       .bytes = piece});
     bytes = bytes.subspan(piece.size());
     offset += piece.size();
   } while (!bytes.empty());
@@ -156,9 +164,8 @@ Result<void> Mutator::put_string(DatabaseKey key, FilterPtr string, Deadline dea
 Result<bloom::Filter*> Mutator::create(DatabaseKey key, const bloom::FilterOptions& options) noexcept {
   auto created = keyspace_.create(key, options);
   if (!created) return created;
-  return told(std::move(created), Created{.key = key,
-                                          .options = keyspace_.newest_plan().options,
-                                          .first_layer = keyspace_.newest_plan().first_layer});
+  const auto head = bloom::made_record(keyspace_.newest_plan());
+  return told(std::move(created), Made{.key = key, .kind = value::Kind::bloom, .head = head});
 }
 
 Result<void> Mutator::rename(std::uint32_t database, std::string_view from, std::string_view to) noexcept {

@@ -372,8 +372,9 @@ void require_journaled(const std::string& version, const std::vector<Expected>& 
 }  // namespace
 
 // Version 5 is what Sepal 0.1.0 wrote. Version 6 has a SYNCED, version 7 has groups of frames, version 8 has
-// strings, version 9 has bitmaps of clients, and version 10 has an identity.
-TEST_CASE("data directories of versions 5 to 10 can be read, with adopted filters, mirrors and databases",
+// strings, version 9 has bitmaps of clients, version 10 has an identity, and version 11 names the kind of each
+// value that is made or changed.
+TEST_CASE("data directories of versions 5 to 11 can be read, with adopted filters, mirrors and databases",
           "[golden]") {
   const bloom::FilterOptions plain{.seed = 5};
   const bloom::FilterOptions of_source{.seed = 8};
@@ -382,7 +383,8 @@ TEST_CASE("data directories of versions 5 to 10 can be read, with adopted filter
       .error_rate = 0.01, .capacity = 3, .expansion = 2, .hash = bloom::ItemHash::redisbloom};
   const bloom::FilterOptions full{.capacity = 1, .expansion = 0, .seed = 5};
   const std::string version =
-      GENERATE("version-5", "version-6", "version-7", "version-8", "version-9", "version-10");
+      GENERATE("version-5", "version-6", "version-7", "version-8", "version-9", "version-10",
+               "version-11");
   std::vector<Expected> more{{5, "moved", "moved", 3, 3, 1, plain},
                              {7, "swapped", "swapped", 3, 3, 1, plain},
                              {8, "whole", "whole", 5, 5, 1, of_target, 33'177'117'420'000},
@@ -422,7 +424,7 @@ TEST_CASE("files written today are equal to the newest golden files", "[golden]"
   SimulatedDisk written;
   write_newest(written);
   SimulatedDisk committed;
-  read("version-10", committed);
+  read("version-11", committed);
   auto files = written.files();
   files.erase("data/LOCK");
   // The version of Sepal stands in the MANIFEST.

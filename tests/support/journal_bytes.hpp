@@ -1,6 +1,6 @@
 // Reads the bytes of a journal as docs/formats.md describes them, independently of the product's reader.
-// Tests of the writer compare with it. It does not know the records `mirrored` and `written`. It ends a
-// segment at the first place without a frame.
+// Tests of the writer compare with it. It does not know the record `mirrored`. It ends a segment at the first
+// place without a frame.
 #pragma once
 
 #include <sepal/base/hash.hpp>
@@ -77,17 +77,14 @@ inline std::vector<JournalOperation> journal_operations(std::span<const std::byt
                                .key = bytes.take_text(head.key_bytes),
                                .target = {},
                                .fingerprints = {}};
-    if ((head.flags[0] & format::operation_same_key) != 0) operation.key = operations.back().key;
-    if (operation.operation == format::Operation::created &&
-        (head.flags[0] & format::operation_same_shape) == 0) {
-      bytes.take<format::FilterShape>();
-      bytes.take<format::LayerShape>();
-    }
+    if ((head.flags & format::operation_same_key) != 0) operation.key = operations.back().key;
+    if (operation.operation == format::Operation::changed ||
+        (operation.operation == format::Operation::made && (head.flags & format::operation_same_head) == 0))
+      bytes.take_bytes(bytes.take<format::BytesHead>().byte_count);
     for (std::uint32_t i = 0; i < head.count; ++i) {
       const std::uint64_t low = bytes.take<format::U64>();
       operation.fingerprints.push_back({.low = low, .high = bytes.take<format::U64>()});
     }
-    if (operation.operation == format::Operation::grown) bytes.take<format::LayerShape>();
     if (operation.operation == format::Operation::expires) bytes.take<format::DeadlineShape>();
     if (operation.operation == format::Operation::adopted)
       bytes.take_bytes(bytes.take<format::AdoptedShape>().image_bytes);

@@ -1,7 +1,9 @@
 // A journal in memory for tests: the records of several workers' logs, in one order.
 #pragma once
 
+#include <sepal/base/endian.hpp>
 #include <sepal/base/mutex.hpp>
+#include <sepal/bloom/filter/kind.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 
 #include <atomic>
@@ -12,6 +14,8 @@
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "bloom/filter/field_reader.hpp"
 
 namespace sepal::test {
 
@@ -61,19 +65,34 @@ struct Recorded {
     database = of_key.database;
     key = of_key.key;
   }
-  void take(const keyspace::Created& created) {
-    name(Kind::created, created.key);
-    options = created.options;
-    layer = created.first_layer;
+  void take(const keyspace::Made& made) {
+    name(Kind::created, made.key);
+    bloom::FieldReader reader(made.head);
+    options.seed = reader.integer<std::uint64_t>();
+    options.error_rate = reader.real();
+    options.capacity = reader.integer<std::uint64_t>();
+    options.expansion = reader.integer<std::uint32_t>();
+    layer = layer_in(made.head.last(bloom::grown_bytes));
   }
-  void take(const keyspace::Grown& grown) {
-    name(Kind::grown, grown.key);
-    layer = grown.layer;
+  void take(const keyspace::Changed& changed) {
+    if (changed.kind == value::Kind::bloom) {
+      name(Kind::grown, changed.key);
+      layer = layer_in(changed.head);
+      return;
+    }
+    name(Kind::written, changed.key);
+    offset = load_little_endian<std::uint64_t>(changed.head.data());
+    image.assign(changed.bytes.begin(), changed.bytes.end());
   }
-  void take(const keyspace::Written& written) {
-    name(Kind::written, written.key);
-    offset = written.offset;
-    image.assign(written.bytes.begin(), written.bytes.end());
+  static bloom::LayerPlan layer_in(std::span<const std::byte> record) {
+    bloom::FieldReader reader(record);
+    bloom::LayerPlan plan;
+    plan.capacity = reader.integer<std::uint64_t>();
+    plan.error_rate = reader.real();
+    plan.block_count = reader.integer<std::uint64_t>();
+    plan.block_bits = reader.integer<std::uint32_t>();
+    plan.probe_count = reader.integer<std::uint32_t>();
+    return plan;
   }
   void take(const keyspace::Removed& removed) { name(Kind::removed, removed.key); }
   void take(const keyspace::Expires& expires) {

@@ -1,9 +1,11 @@
 // Kinds of changes as members, for tests that write many records: each makes the value and records it.
 #pragma once
 
+#include <sepal/bloom/filter/kind.hpp>
 #include <sepal/keyspace/mutation.hpp>
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace sepal::test {
@@ -14,10 +16,21 @@ class Telling {
  public:
   void created(keyspace::DatabaseKey key, const bloom::FilterOptions& options,
                const bloom::LayerPlan& first_layer) {
-    tell(keyspace::Created{.key = key, .options = options, .first_layer = first_layer});
+    const auto head = bloom::made_record({.options = options, .first_layer = first_layer});
+    tell(keyspace::Made{.key = key, .kind = value::Kind::bloom, .head = head});
   }
   void grown(keyspace::DatabaseKey key, const bloom::LayerPlan& layer) {
-    tell(keyspace::Grown{.key = key, .layer = layer});
+    const auto head = bloom::grown_record(layer);
+    tell(
+        keyspace::Changed{.key = key, .kind = value::Kind::bloom, .what = bloom::grown_change, .head = head});
+  }
+  void written(keyspace::DatabaseKey key, std::uint64_t offset, std::string_view bytes) {
+    const auto head = bloom::written_head(offset, bytes.size());
+    tell(keyspace::Changed{.key = key,
+                           .kind = value::Kind::string,
+                           .what = bloom::written_change,
+                           .head = head,
+                           .bytes = std::as_bytes(std::span(bytes))});
   }
   void removed(keyspace::DatabaseKey key) { tell(keyspace::Removed{.key = key}); }
   void expires(keyspace::DatabaseKey key, keyspace::Deadline deadline) {

@@ -226,12 +226,12 @@ class Keyspace {
   bool end_mirror(DatabaseKey source);
   bool set_mirror_state(DatabaseKey source, MirrorState state);
 
-  // Repeat what was recorded, with the shapes of that time (Filter::recreate, Filter::append_layer). The
-  // change was accepted once, so only the machine's memory limits it. Errors: key_exists, out_of_range (no
-  // such database, or no such layer), too_large, out_of_memory. A key of `database` names `filter`.
-  Result<void> recreate(DatabaseKey key, const bloom::FilterOptions& options,
-                        const bloom::LayerPlan& first_layer);
-  Result<void> append_layer(std::uint32_t database, bloom::Filter& filter, const bloom::LayerPlan& plan);
+  // Repeat what was recorded (KindRow::make_recorded, KindRow::apply). The change was accepted once, so only
+  // the machine's memory limits it. Errors: those of the rows; key_exists, no_such_key, out_of_range (there
+  // is no such database), damaged (the value is of another kind).
+  Result<void> make_recorded(DatabaseKey key, value::Kind kind, std::span<const std::byte> head);
+  Result<void> change_recorded(DatabaseKey key, value::Kind kind, std::uint8_t what,
+                               std::span<const std::byte> bytes);
   // As put(), for a filter that was accepted once. Errors: out_of_range (there is no such database).
   Result<void> readopt(DatabaseKey key, FilterPtr filter, Deadline deadline);
   [[nodiscard]] bloom::FilterLimits machine_limits() const;

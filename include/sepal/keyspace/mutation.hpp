@@ -5,8 +5,6 @@
 // `database`, or concerns all databases.
 #pragma once
 
-#include <sepal/bloom/filter/filter.hpp>
-#include <sepal/bloom/plan/layer_plan.hpp>
 #include <sepal/keyspace/deadline.hpp>
 #include <sepal/keyspace/mirrors.hpp>
 #include <sepal/value/value.hpp>
@@ -40,21 +38,8 @@ struct AdoptedFilter {
   Deadline deadline = no_deadline;
 };
 
-// The key names a new filter.
-struct Created {
-  DatabaseKey key{};
-  bloom::FilterOptions options{};
-  bloom::LayerPlan first_layer{};
-};
-
-// The filter has a new newest layer.
-struct Grown {
-  DatabaseKey key{};
-  bloom::LayerPlan layer{};
-};
-
 // The key, which was free, names a new value. `head` is what its kind says of a value that is made
-// (KindRow::make_recorded). Created is the form of it that Bloom filters have.
+// (KindRow::make_recorded).
 struct Made {
   DatabaseKey key{};
   value::Kind kind = value::Kind::bloom;
@@ -63,8 +48,7 @@ struct Made {
 
 // The value under the key has changed in place, or another of its kind has taken its place
 // (KindRow::apply). If the row says so (made_by_change), the key may have named nothing. The record has
-// `head` and `bytes` one behind the other, and a reader gets both in `bytes`. Grown and Written are forms of
-// it.
+// `head` and `bytes` one behind the other, and a reader gets both in `bytes`.
 struct Changed {
   DatabaseKey key{};
   value::Kind kind = value::Kind::bloom;
@@ -119,20 +103,13 @@ struct Mirrored {
   std::uint64_t items_before = 0;  // as in Mirror
 };
 
-// Bytes are in the string from `offset` on. The string is made, or becomes longer, where that is needed.
-struct Written {
-  DatabaseKey key{};
-  std::uint64_t offset = 0;
-  std::span<const std::byte> bytes{};  // at most written_bytes_max
-};
-
 struct Flushed {
   std::uint32_t database = 0;
 };
 
 struct FlushedAll {};
 
-using Mutation = std::variant<Created, Grown, Removed, Expires, Renamed, Adopted, Moved, Swapped, Mirrored,
-                              Written, Flushed, FlushedAll>;
+using Mutation = std::variant<Made, Changed, Removed, Expires, Renamed, Adopted, Moved, Swapped, Mirrored,
+                              Flushed, FlushedAll>;
 
 }  // namespace sepal::keyspace

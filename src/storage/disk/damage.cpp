@@ -28,6 +28,13 @@ Error unsupported(std::uint32_t found, const KnownVersions& known) {
                                  " without flags");
 }
 
+Error at_offset(std::uint64_t offset, const Error& error) {
+  if (error.code == Errc::damaged) return damaged_at(offset, error.detail);
+  const std::string place = "has a change at offset " + std::to_string(offset);
+  if (error.code == Errc::unsupported_version) return fail(error.code, place + ": " + error.detail);
+  return fail(error.code, place + " that this machine's memory is too small for: " + error.detail);
+}
+
 std::string printable(std::string_view bytes) {
   constexpr std::size_t length_max = 32;
   std::string text;

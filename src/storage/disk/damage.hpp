@@ -25,6 +25,9 @@ struct KnownVersions {
 // version that a newer build may write; damaged otherwise.
 [[nodiscard]] Error unsupported(std::uint32_t found, const KnownVersions& known);
 
+// The error of a change in the journal, with the offset of its frame.
+[[nodiscard]] Error at_offset(std::uint64_t offset, const Error& error);
+
 // Whether the file's contents are the problem (damaged, or of a newer version), and not its reader or its
 // disk.
 [[nodiscard]] bool is_damage(const Error& error);

@@ -1,5 +1,6 @@
 #include <sepal/storage/examine/examine.hpp>
 #include <sepal/storage/format/journal_format.hpp>
+#include <sepal/value/kind_row.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -19,63 +20,15 @@ namespace {
 
 constexpr std::size_t magic_bytes = 8;
 
-Fact& add_layer(Fact& fact, const bloom::LayerPlan& plan) {
-  fact.number("capacity", plan.capacity)
-      .real("error_rate", plan.error_rate)
-      .number("blocks", plan.block_count)
-      .number("block_bits", plan.block_bits)
-      .number("probes", plan.probe_count);
-  switch (plan.layout) {
-    case bloom::Layout::blocked:
-      return fact;
-    case bloom::Layout::double_hashing:
-      return fact.text("layout", "double_hashing");
-    case bloom::Layout::bytes:
-      return fact.text("layout", "bytes");
-    case bloom::Layout::client:
-      return fact.text("layout", "client")
-          .text("scheme", bloom::facts_of(plan.scheme).name)
-          .number("bits", plan.client_bits().bit_count)
-          .number("first_seed", plan.first_seed);
+void add_figures(Fact& fact, std::span<const value::Figure> figures) {
+  for (const auto& [name, value] : figures) {
+    if (const auto* const number = std::get_if<std::uint64_t>(&value)) fact.number(name, *number);
+    if (const auto* const real = std::get_if<double>(&value)) fact.real(name, *real);
+    if (const auto* const text = std::get_if<std::string_view>(&value)) fact.text(name, *text);
   }
-  return fact;
-}
-
-Fact& add_options(Fact& fact, const bloom::FilterOptions& options) {
-  fact.real("error_rate", options.error_rate)
-      .number("capacity", options.capacity)
-      .number("expansion", options.expansion)
-      .number("seed", options.seed);
-  switch (options.hash) {
-    case bloom::ItemHash::xxh3:
-      return fact;
-    case bloom::ItemHash::redisbloom:
-      return fact.text("hash", "redisbloom");
-    case bloom::ItemHash::none:
-      return fact.text("hash", "none");
-    case bloom::ItemHash::xxh3_above_bitmap:
-      return fact.text("hash", "xxh3_above_bitmap");
-  }
-  return fact;
 }
 
 // Each tell() adds a field of an operation, whose shape it is given, to the fact.
-
-void tell(Fact& fact, std::string_view /*name*/, format::FilterShape /*shape*/,
-          const bloom::FilterOptions& options) {
-  add_options(fact, options);
-}
-
-void tell(Fact& fact, std::string_view /*name*/, format::LayerShape /*shape*/, const bloom::LayerPlan& plan) {
-  add_layer(fact, plan);
-}
-
-void tell(Fact& fact, std::string_view /*name*/, format::FirstLayerShape /*shape*/,
-          const bloom::LayerPlan& plan) {
-  fact.number("blocks", plan.block_count)
-      .number("block_bits", plan.block_bits)
-      .number("probes", plan.probe_count);
-}
 
 void tell(Fact& fact, std::string_view name, format::DeadlineShape /*shape*/, keyspace::Deadline deadline) {
   fact.number(name, static_cast<std::uint64_t>(deadline));
@@ -85,11 +38,9 @@ void add_image(Fact& fact, std::span<const std::byte> bytes) {
   // An image that does not decode is told of by its length only: the frame around it verifies, and the other
   // operations can still be told.
   fact.number("image_bytes", bytes.size());
-  const auto image = bloom::decode_image_header(bytes, any_filter.layers_max);
-  if (!image) return;
-  std::uint64_t items = 0;
-  for (const auto& layer : image->layers) items += layer.item_count;
-  add_options(fact.number("items", items).number("layers", image->layers.size()), image->options);
+  value::Figures figures;
+  if (const value::KindRow* const row = value::row_of_image(bytes)) row->tell_head(bytes, figures);
+  add_figures(fact, figures.figures);
 }
 
 void tell(Fact& fact, std::string_view /*name*/, format::AdoptedShape /*shape*/,
@@ -123,13 +74,29 @@ void tell(Fact& fact, std::string_view name, format::OtherDatabase /*shape*/, st
   fact.number(name, database);
 }
 
+// What `made` and `changed` are called is a matter of the value's kind.
+std::string_view tell_name(const keyspace::Made& made, value::Figures& to) {
+  return value::row_of(made.kind).tell_made(made.head, to);
+}
+std::string_view tell_name(const keyspace::Changed& changed, value::Figures& to) {
+  return value::row_of(changed.kind).tell_changed(changed.what, changed.bytes, to);
+}
+template <class Change>
+std::string_view tell_name(const Change& /*change*/, value::Figures& /*to*/) {
+  return format::layout<Change>.name;
+}
+
 template <class Change>
 Fact fact_of(const Change& change, const DecodedOperation& operation) {
-  Fact fact(format::layout<Change>.name);
+  value::Figures figures;
+  Fact fact(tell_name(change, figures));
   if constexpr (format::HasKey<Change> || format::HasDatabase<Change>)
     fact.number("database", operation.key.database);
   if constexpr (format::HasKey<Change>) fact.text("key", operation.key.key);
   if (operation.count != 0) fact.number("items", operation.count);
+  add_figures(fact, figures.figures);
+  if constexpr (std::is_same_v<Change, keyspace::Made> || std::is_same_v<Change, keyspace::Changed>)
+    return fact;
   // Two rounds over the fields: those from told_first on, and then those before it. So the order of the text
   // may differ from that of the bytes.
   const auto tell_fields = [&](bool first_ones) {
@@ -243,29 +210,25 @@ class Inspection {
     return {};
   }
 
-  void tell_string(const LoadedFilter& loaded) {
-    Fact fact("string");
-    fact.number("offset", loaded.offset).number("database", loaded.database).text("key", loaded.key);
-    fact.number("length", loaded.filter->item_count()).number("journal_position", loaded.journal_position);
-    fact.number("capacity", loaded.filter->capacity());
-    if (loaded.deadline != keyspace::no_deadline)
-      fact.number("deadline_milliseconds", static_cast<std::uint64_t>(loaded.deadline));
-    sink_(fact);
-  }
-
+  // What the value counts stands in front of the position at which it was counted.
   void tell(const LoadedFilter& loaded) {
-    if (loaded.filter->is_string()) return tell_string(loaded);
-    Fact fact("filter");
+    const value::KindRow& row = value::row_of(*loaded.filter);
+    value::Figures told;
+    row.tell(*loaded.filter, told);
+    const std::span<const value::Figure> figures = told.figures;
+    const std::size_t counts = std::min<std::size_t>(figures.size(), 1);
+    Fact fact(row.word);
     fact.number("offset", loaded.offset).number("database", loaded.database).text("key", loaded.key);
-    fact.number("items", loaded.filter->item_count()).number("journal_position", loaded.journal_position);
-    add_options(fact, loaded.filter->options());
+    add_figures(fact, figures.first(counts));
+    fact.number("journal_position", loaded.journal_position);
+    add_figures(fact, figures.subspan(counts));
     if (loaded.deadline != keyspace::no_deadline)
       fact.number("deadline_milliseconds", static_cast<std::uint64_t>(loaded.deadline));
     sink_(fact);
-    for (const bloom::LayerView& layer : loaded.filter->layers()) {
-      Fact of_layer("layer");
-      of_layer.number("items", layer.item_count());
-      sink_(add_layer(of_layer, layer.plan()));
+    for (const auto& part : told.parts) {
+      Fact of_part(told.part);
+      add_figures(of_part, part);
+      sink_(of_part);
     }
   }
 
@@ -324,7 +287,7 @@ class Inspection {
     OperationDecoder decoder(frame.body);
     while (!decoder.at_end()) {
       const auto operation = decoder.next();
-      if (!operation) return damaged_at(frame.offset, operation.error().detail);
+      if (!operation) return at_offset(frame.offset, operation.error());
       sink_(
           std::visit([&](const auto& change) { return fact_of(change, **operation); }, (*operation)->change));
     }

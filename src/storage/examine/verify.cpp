@@ -221,7 +221,7 @@ class Verification {
     OperationDecoder decoder(frame.body);
     while (!decoder.at_end()) {
       const auto operation = decoder.next();
-      if (!operation) return damaged_at(frame.offset, operation.error().detail);
+      if (!operation) return at_offset(frame.offset, operation.error());
       ++operations_;
       items_ += (*operation)->count;
     }

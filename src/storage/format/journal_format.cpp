@@ -21,7 +21,8 @@ constexpr std::uint64_t keyed_bytes = sizeof(OperationHead) + keyspace::key_byte
 static_assert(keyed_bytes + sizeof(TargetHead) + keyspace::key_bytes_max <= frame_body_bytes_max);
 static_assert(keyed_bytes + sizeof(AdoptedShape) + keyspace::recorded_image_bytes_max <=
               frame_body_bytes_max);
-static_assert(keyed_bytes + sizeof(NumberShape) + sizeof(BytesHead) + keyspace::written_bytes_max <=
+static_assert(keyed_bytes + sizeof(BytesHead) + keyspace::recorded_head_bytes_max +
+                  keyspace::written_bytes_max <=
               frame_body_bytes_max);
 
 }  // namespace

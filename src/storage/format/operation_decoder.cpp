@@ -2,7 +2,9 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/keyspace/keyspace.hpp>
+#include <sepal/value/kind_row.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <type_traits>
@@ -13,31 +15,12 @@ namespace sepal::storage {
 namespace {
 
 constexpr const char* too_short = "an operation is longer than its frame";
+constexpr const char* unknown_flags = "an operation has flags that this build does not know";
 constexpr const char* no_such_database = "there is no such database";
+constexpr const char* unknown_kind = "a value is of a kind that this build does not know";
 constexpr const char* wrong_deadline = "a deadline lies before all time";
 
 // Each read() takes a field, whose shape it is given, and returns what is wrong with it; null: nothing.
-
-const char* read(BodyReader& body, format::FilterShape shape, bloom::FilterOptions& options) {
-  if (!body.take(shape)) return too_short;
-  if (shape.reserved != 0) return "a filter has flags that this build does not know";
-  // Any values may stand here and in a layer. The filter checks them when it is made from them.
-  options = {.error_rate = std::bit_cast<double>(std::uint64_t{shape.error_rate}),
-             .capacity = shape.capacity,
-             .expansion = shape.expansion,
-             .seed = shape.seed};
-  return nullptr;
-}
-
-const char* read(BodyReader& body, format::LayerShape shape, bloom::LayerPlan& layer) {
-  if (!body.take(shape)) return too_short;
-  layer = {.capacity = shape.capacity,
-           .error_rate = std::bit_cast<double>(std::uint64_t{shape.error_rate}),
-           .block_count = shape.block_count,
-           .block_bits = shape.block_bits,
-           .probe_count = shape.probe_count};
-  return nullptr;
-}
 
 const char* read(BodyReader& body, format::DeadlineShape shape, keyspace::Deadline& deadline) {
   if (!body.take(shape)) return too_short;
@@ -113,7 +96,9 @@ Result<const DecodedOperation*> OperationDecoder::next() {
   SEPAL_ASSERT(!at_end(), "an operation is asked for behind the last one of its frame");
   format::OperationHead head;
   if (!body_.take(head)) return damaged(too_short);
-  if (const char* const wrong = take_any(head, operation_.change)) return damaged(wrong);
+  const char* const wrong = take_any(head, operation_.change);
+  if (wrong == unknown_kind) return fail(Errc::unsupported_version, wrong);
+  if (wrong != nullptr) return damaged(wrong);
   return &operation_;
 }
 
@@ -121,37 +106,58 @@ Result<const DecodedOperation*> OperationDecoder::next() {
 template <class... Changes>
 const char* OperationDecoder::take_any(const format::OperationHead& head, std::variant<Changes...>& into) {
   // The variant lists all kinds, so none can be forgotten here.
-  const char* wrong = "an operation is of a kind that this build does not know";
+  const char* wrong = nullptr;
   const auto take_if = [&]<class Change>(std::type_identity<Change> /*kind*/) {
     if (head.operation != static_cast<std::uint8_t>(format::layout<Change>.kind)) return false;
     wrong = take_operation(head, into.template emplace<Change>());
     return true;
   };
-  static_cast<void>((take_if(std::type_identity<Changes>()) || ...));
-  return wrong;
+  if ((take_if(std::type_identity<Changes>()) || ...)) return wrong;
+  return take_earlier(head);
+}
+
+// As the `made` or `changed` that this version writes in its place.
+const char* OperationDecoder::take_earlier(format::OperationHead head) {
+  const auto form = std::ranges::find_if(format::earlier_forms, [&](const format::EarlierForm& each) {
+    return head.operation == static_cast<std::uint8_t>(each.operation);
+  });
+  if (form == format::earlier_forms.end()) return "an operation is of a kind that this build does not know";
+  if (head.kind != 0 || head.what != 0) return unknown_flags;
+  head.kind = form->kind;
+  if (form->operation == format::Operation::created)
+    return take_operation(head, operation_.change.emplace<keyspace::Made>(), &*form);
+  return take_operation(head, operation_.change.emplace<keyspace::Changed>(), &*form);
 }
 
 template <class Change>
-const char* OperationDecoder::take_operation(const format::OperationHead& head, Change& change) {
-  constexpr bool created = std::is_same_v<Change, keyspace::Created>;
-  constexpr unsigned known = format::operation_same_key | (created ? format::operation_same_shape : 0U);
+const char* OperationDecoder::take_operation(const format::OperationHead& head, Change& change,
+                                             const format::EarlierForm* earlier) {
+  constexpr bool made = std::is_same_v<Change, keyspace::Made>;
+  constexpr bool changed = std::is_same_v<Change, keyspace::Changed>;
+  constexpr unsigned known = format::operation_same_key | (made ? format::operation_same_head : 0U);
   if (head.database >= keyspace::database_count) return no_such_database;
-  if ((head.flags[0] & ~known) != 0 || head.flags[1] != 0 || head.reserved != 0)
-    return "an operation has flags that this build does not know";
+  if ((head.flags & ~known) != 0 || head.reserved != format::OperationHead().reserved ||
+      (head.kind != 0 && !made && !changed) || (head.what != 0 && !changed))
+    return unknown_flags;
+  if constexpr (made || changed) {
+    if (value::find_row(head.kind) == nullptr) return unknown_kind;
+    change.kind = static_cast<value::Kind>(head.kind);
+  }
+  if constexpr (changed) change.what = head.what;
   if (head.count != 0 && !format::has_items<Change>)
     return "an operation has a count that it should not have";
   if constexpr (format::HasKey<Change>) {
     if (const char* const wrong = take_key(head)) return wrong;
     change.key = operation_.key;
   } else {
-    if ((head.flags[0] & format::operation_same_key) != 0 || head.key_bytes != 0)
+    if ((head.flags & format::operation_same_key) != 0 || head.key_bytes != 0)
       return "an operation has a key that it should not have";
     operation_.key = {.database = head.database, .key = {}};
     if constexpr (format::HasDatabase<Change>) change.database = head.database;
   }
   // As in OperationEncoder::put(). Behind a rename the old key names nothing.
   has_key_ = format::lends_key<Change>;
-  if (const char* const wrong = take_fields(head, change)) return wrong;
+  if (const char* const wrong = take_fields(head, change, earlier)) return wrong;
   operation_.count = head.count;
   // The count has 32 bits, so the product fits.
   const std::uint64_t bytes = std::uint64_t{operation_.count} * sizeof(Fingerprint);
@@ -159,7 +165,7 @@ const char* OperationDecoder::take_operation(const format::OperationHead& head, 
 }
 
 const char* OperationDecoder::take_key(const format::OperationHead& head) {
-  if ((head.flags[0] & format::operation_same_key) == 0) {
+  if ((head.flags & format::operation_same_key) == 0) {
     operation_.key.database = head.database;
     return body_.take(head.key_bytes, operation_.key.key) ? nullptr : too_short;
   }
@@ -168,24 +174,43 @@ const char* OperationDecoder::take_key(const format::OperationHead& head) {
 }
 
 template <class Change>
-const char* OperationDecoder::take_fields(const format::OperationHead& head, Change& change) {
-  if constexpr (std::is_same_v<Change, keyspace::Created>) {
-    if ((head.flags[0] & format::operation_same_shape) != 0) {
-      // A shape is shared within a frame only: a reader may not have read the frames before it.
-      if (!created_) return "a filter has the shape of none before it";
-      change.options = created_->options;
-      change.first_layer = created_->first_layer;
+const char* OperationDecoder::take_fields(const format::OperationHead& head, Change& change,
+                                          const format::EarlierForm* earlier) {
+  if constexpr (std::is_same_v<Change, keyspace::Made>) {
+    if ((head.flags & format::operation_same_head) != 0) {
+      // A head is shared within a frame only: a reader may not have read the frames before it.
+      if (!made_ || made_->kind != change.kind) return "a value has the head of none before it";
+      change.head = made_->head;
       return nullptr;
     }
+    const char* const wrong = take_bytes(earlier, change.head);
+    made_ = change;
+    return wrong;
+  } else if constexpr (std::is_same_v<Change, keyspace::Changed>) {
+    return take_bytes(earlier, change.bytes);
+  } else {
+    const char* wrong = nullptr;
+    format::each_field<Change>([&](const auto& field) {
+      using Shape = typename std::decay_t<decltype(field)>::Shape;
+      // The fields stand one behind the other, so nothing is read behind one that is wrong.
+      if (wrong == nullptr) wrong = read(body_, Shape(), change.*field.member);
+    });
+    return wrong;
   }
-  const char* wrong = nullptr;
-  format::each_field<Change>([&](const auto& field) {
-    using Shape = typename std::decay_t<decltype(field)>::Shape;
-    // The fields stand one behind the other, so nothing is read behind one that is wrong.
-    if (wrong == nullptr) wrong = read(body_, Shape(), change.*field.member);
-  });
-  if constexpr (std::is_same_v<Change, keyspace::Created>) created_ = change;
-  return wrong;
+}
+
+const char* OperationDecoder::take_bytes(const format::EarlierForm* earlier,
+                                         std::span<const std::byte>& into) {
+  if (earlier == nullptr) return read(body_, format::BytesHead(), into);
+  std::uint64_t count = earlier->byte_count;
+  if (earlier->counts_more) {
+    BodyReader ahead = body_;
+    std::span<const std::byte> before;
+    format::BytesHead more;
+    if (!ahead.take(count - sizeof more, before) || !ahead.take(more)) return too_short;
+    count += more.byte_count;
+  }
+  return body_.take(count, into) ? nullptr : too_short;
 }
 
 }  // namespace sepal::storage

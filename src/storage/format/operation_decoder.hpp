@@ -21,8 +21,8 @@ namespace sepal::storage {
 struct DecodedOperation {
   format::AnyOperation change;
   keyspace::DatabaseKey key;                // of an empty text where the kind has no key
-  std::uint32_t count = 0;                  // added, created: the number of fingerprints
-  std::span<const std::byte> fingerprints;  // added, created; at any alignment
+  std::uint32_t count = 0;                  // added, made: the number of entries
+  std::span<const std::byte> fingerprints;  // added, made: the entries; at any alignment
 };
 
 // Appends the fingerprints to `to`. `bytes` is DecodedOperation::fingerprints.
@@ -69,24 +69,29 @@ class OperationDecoder {
   [[nodiscard]] bool at_end() const { return body_.at_end(); }
   // The offset of the next operation in the body.
   [[nodiscard]] std::size_t offset() const { return body_.offset(); }
-  // Not called at the end. The result is valid until the next call. Errors: damaged, with what is wrong,
-  // without a place.
+  // Not called at the end. The result is valid until the next call. Errors, with what is wrong, without a
+  // place: damaged; unsupported_version for a value of a kind that this build does not know.
   Result<const DecodedOperation*> next();
 
  private:
-  // Each of these returns what is wrong; null: nothing.
+  // Each of these returns what is wrong; null: nothing. An operation of an earlier form has the bytes of
+  // that.
   template <class... Changes>
   const char* take_any(const format::OperationHead& head, std::variant<Changes...>& into);
+  const char* take_earlier(format::OperationHead head);
   template <class Change>
-  const char* take_operation(const format::OperationHead& head, Change& change);
+  const char* take_operation(const format::OperationHead& head, Change& change,
+                             const format::EarlierForm* earlier = nullptr);
   const char* take_key(const format::OperationHead& head);
   template <class Change>
-  const char* take_fields(const format::OperationHead& head, Change& change);
+  const char* take_fields(const format::OperationHead& head, Change& change,
+                          const format::EarlierForm* earlier);
+  const char* take_bytes(const format::EarlierForm* earlier, std::span<const std::byte>& into);
 
   BodyReader body_;
   DecodedOperation operation_;
-  bool has_key_ = false;                      // The next operation may have the key of operation_.
-  std::optional<keyspace::Created> created_;  // the newest `created` that has a shape
+  bool has_key_ = false;                // The next operation may have the key of operation_.
+  std::optional<keyspace::Made> made_;  // the newest `made` that has a head
 };
 
 }  // namespace sepal::storage

@@ -31,23 +31,11 @@ constexpr std::uint64_t longest_record(const std::variant<Changes...>* /*changes
   return std::max({format::frame_bytes(format::fixed_bytes<Changes>())...});
 }
 static_assert(longest_record(static_cast<const keyspace::Mutation*>(nullptr)) <= keyspace::record_bytes_max);
+static_assert(format::frame_bytes(format::fixed_bytes<keyspace::Made>() +
+                                  keyspace::recorded_head_bytes_max) <= keyspace::record_bytes_max);
+static_assert(format::fixed_bytes<keyspace::Changed>() == format::fixed_bytes<keyspace::Made>());
 
 // Each shape() fills the structure of a field, and tail() is what follows that.
-
-void shape(const bloom::FilterOptions& options, format::FilterShape& into) {
-  into.seed = options.seed;
-  into.error_rate = std::bit_cast<std::uint64_t>(options.error_rate);
-  into.capacity = options.capacity;
-  into.expansion = options.expansion;
-}
-
-void shape(const bloom::LayerPlan& layer, format::LayerShape& into) {
-  into.capacity = layer.capacity;
-  into.error_rate = std::bit_cast<std::uint64_t>(layer.error_rate);
-  into.block_count = layer.block_count;
-  into.block_bits = layer.block_bits;
-  into.probe_count = layer.probe_count;
-}
 
 void shape(keyspace::Deadline deadline, format::DeadlineShape& into) {
   into.deadline = static_cast<std::uint64_t>(deadline);
@@ -93,22 +81,6 @@ std::span<const std::byte> tail(const Value& value) {
   }
 }
 
-// The fields of an operation, one behind the other. None of them has a tail.
-template <class Change>
-auto fields_of(const Change& change) {
-  std::array<char, format::fixed_bytes<Change>() - sizeof(format::OperationHead)> bytes;
-  char* to = bytes.data();
-  format::each_field<Change>([&](const auto& field) {
-    typename std::decay_t<decltype(field)>::Shape filled;
-    shape(change.*field.member, filled);
-    std::memcpy(to, &filled, sizeof filled);
-    to += sizeof filled;
-  });
-  SEPAL_ASSERT(to == bytes.data() + bytes.size(),
-               "an operation has fields of another length than its layout");
-  return bytes;
-}
-
 }  // namespace
 
 std::uint64_t operation_bytes_max(const keyspace::Mutation& change) {
@@ -117,6 +89,7 @@ std::uint64_t operation_bytes_max(const keyspace::Mutation& change) {
         std::uint64_t bytes = format::fixed_bytes<Change>();
         if constexpr (format::HasKey<Change>) bytes += made.key.key.size();
         format::each_field<Change>([&](const auto& field) { bytes += tail(made.*field.member).size(); });
+        if constexpr (std::is_same_v<Change, keyspace::Changed>) bytes += made.head.size();
         return bytes;
       },
       change);
@@ -131,7 +104,7 @@ bool begins_frame(const keyspace::Mutation& change) {
 void OperationEncoder::clear() {
   bytes_.clear();
   has_key_ = false;
-  has_created_ = false;
+  made_kind_.reset();
 }
 
 // Compares with the key's bytes in the frame. The caller's view of that key was valid during its call only.
@@ -140,15 +113,17 @@ bool OperationEncoder::names_last_key(DatabaseKey key) const {
          key.key == std::string_view(bytes_.data() + key_offset_, key_bytes_);
 }
 
-void OperationEncoder::begin(Operation operation, DatabaseKey key, std::size_t count) {
+void OperationEncoder::begin(Operation operation, DatabaseKey key, const Told& told) {
   SEPAL_ASSERT(key.database < keyspace::database_count, "an operation on a key of no database");
   const bool same_key = names_last_key(key);
   last_ = {};
   last_.operation = static_cast<std::uint8_t>(operation);
   last_.database = static_cast<std::uint8_t>(key.database);
-  last_.flags[0] = same_key ? format::operation_same_key : 0;
+  last_.flags = static_cast<std::uint8_t>(told.flags | (same_key ? format::operation_same_key : 0U));
+  last_.kind = told.kind;
+  last_.what = told.what;
   // A frame has a limit, so its counts and lengths fit into 32 bits.
-  last_.count = static_cast<std::uint32_t>(count);
+  last_.count = static_cast<std::uint32_t>(told.count);
   last_.key_bytes = same_key ? 0 : static_cast<std::uint32_t>(key.key.size());
   last_offset_ = bytes_.size();
   append(format::bytes_of(last_));
@@ -185,11 +160,10 @@ void OperationEncoder::append(std::span<const Fingerprint> fingerprints) {
   }
 }
 
-// A filter that an add creates is recorded together with its first items: `created` takes them as `added`
-// does.
+// A value that an add makes is recorded together with its first entries: `made` takes them as `added` does.
 bool OperationEncoder::joins(DatabaseKey key) const {
   const auto last = static_cast<Operation>(last_.operation);
-  return (last == Operation::added || last == Operation::created) && names_last_key(key);
+  return (last == Operation::added || last == Operation::made) && names_last_key(key);
 }
 
 void OperationEncoder::added(DatabaseKey key, std::span<const Fingerprint> fingerprints) {
@@ -197,7 +171,7 @@ void OperationEncoder::added(DatabaseKey key, std::span<const Fingerprint> finge
     last_.count = last_.count + static_cast<std::uint32_t>(fingerprints.size());
     store_last_head();
   } else {
-    begin(Operation::added, key, fingerprints.size());
+    begin(Operation::added, key, {.count = fingerprints.size()});
   }
   append(fingerprints);
 }
@@ -216,8 +190,12 @@ void OperationEncoder::resumed() {
 template <class Change>
 void OperationEncoder::put(const Change& change) {
   constexpr Operation kind = format::layout<Change>.kind;
-  if constexpr (format::HasKey<Change>) {
-    begin(kind, change.key);
+  if constexpr (std::is_same_v<Change, keyspace::Made>) {
+    put_made(change);
+  } else if constexpr (std::is_same_v<Change, keyspace::Changed>) {
+    put_changed(change);
+  } else if constexpr (format::HasKey<Change>) {
+    begin(kind, change.key, {});
   } else if constexpr (format::HasDatabase<Change>) {
     begin_keyless(kind, change.database);
   } else {
@@ -225,9 +203,7 @@ void OperationEncoder::put(const Change& change) {
   }
   // Set behind begin(), which compares with the key of the operation before. The decoder does the same.
   has_key_ = format::lends_key<Change>;
-  if constexpr (std::is_same_v<Change, keyspace::Created>) {
-    append_shape(fields_of(change));
-  } else {
+  if constexpr (!std::is_same_v<Change, keyspace::Made> && !std::is_same_v<Change, keyspace::Changed>) {
     format::each_field<Change>([&](const auto& field) {
       typename std::decay_t<decltype(field)>::Shape bytes;
       shape(change.*field.member, bytes);
@@ -237,17 +213,36 @@ void OperationEncoder::put(const Change& change) {
   }
 }
 
-// Appends the shape of a `created`, unless the one before it in this frame has the same. Many filters are
-// created with the same options, and the shape is about half of such a record.
-void OperationEncoder::append_shape(std::span<const char> shape) {
-  if (has_created_ && std::equal(shape.begin(), shape.end(), bytes_.data() + created_offset_)) {
-    last_.flags[0] |= format::operation_same_shape;
-    store_last_head();
-    return;
-  }
-  created_offset_ = bytes_.size();
-  bytes_.append(shape.data(), shape.size());
-  has_created_ = true;
+// The head is left out if the one before it in this frame is the same. Many values are made with the same
+// options, and the head is about half of such a record.
+void OperationEncoder::put_made(const keyspace::Made& made) {
+  SEPAL_ASSERT(made.head.size() <= keyspace::recorded_head_bytes_max, "a value is made of too long a head");
+  const std::string_view head(reinterpret_cast<const char*>(made.head.data()), made.head.size());
+  const bool same =
+      made_kind_ == made.kind && head == std::string_view(bytes_.data() + made_offset_, made_bytes_);
+  begin(Operation::made, made.key,
+        {.kind = static_cast<std::uint8_t>(made.kind),
+         .flags = same ? format::operation_same_head : std::uint8_t{0}});
+  if (same) return;
+  append_bytes_head(made.head.size());
+  made_kind_ = made.kind;
+  made_offset_ = bytes_.size();
+  made_bytes_ = made.head.size();
+  append(made.head);
+}
+
+void OperationEncoder::put_changed(const keyspace::Changed& changed) {
+  begin(Operation::changed, changed.key,
+        {.kind = static_cast<std::uint8_t>(changed.kind), .what = changed.what});
+  append_bytes_head(changed.head.size() + changed.bytes.size());
+  append(changed.head);
+  append(changed.bytes);
+}
+
+void OperationEncoder::append_bytes_head(std::size_t byte_count) {
+  format::BytesHead bytes;
+  bytes.byte_count = static_cast<std::uint32_t>(byte_count);
+  append(format::bytes_of(bytes));
 }
 
 }  // namespace sepal::storage

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,7 +32,7 @@ class OperationEncoder {
   // Begins a new frame; the memory stays allocated.
   void clear();
 
-  // Items right behind an `added` or `created` of the same key become part of that operation.
+  // Entries right behind an `added` or `made` of the same key become part of that operation.
   void added(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints);
   // Whether items of this key would become part of the last operation.
   [[nodiscard]] bool joins(keyspace::DatabaseKey key) const;
@@ -42,9 +43,18 @@ class OperationEncoder {
   [[nodiscard]] bool names_last_key(keyspace::DatabaseKey key) const;
   template <class Change>
   void put(const Change& change);
-  void begin(format::Operation operation, keyspace::DatabaseKey key, std::size_t count = 0);
+  // What the head of an operation says beside its key.
+  struct Told {
+    std::uint8_t kind = 0;
+    std::uint8_t what = 0;
+    std::uint8_t flags = 0;
+    std::size_t count = 0;
+  };
+  void begin(format::Operation operation, keyspace::DatabaseKey key, const Told& told);
   void begin_keyless(format::Operation operation, std::uint32_t database);
-  void append_shape(std::span<const char> shape);
+  void put_made(const keyspace::Made& made);
+  void put_changed(const keyspace::Changed& changed);
+  void append_bytes_head(std::size_t byte_count);
   void append(std::span<const std::byte> bytes) {
     bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
@@ -56,9 +66,11 @@ class OperationEncoder {
   std::size_t last_offset_ = 0;  // and its offset in bytes_.
   std::size_t key_offset_ = 0;   // Where the key of the newest operation is named.
   std::size_t key_bytes_ = 0;
-  bool has_key_ = false;            // False behind an operation that lends no key.
-  std::size_t created_offset_ = 0;  // The shape of the frame's newest `created` that has one,
-  bool has_created_ = false;        // if there is any.
+  bool has_key_ = false;  // False behind an operation that lends no key.
+  // The head of the frame's newest `made` that has one, if there is any.
+  std::optional<value::Kind> made_kind_;
+  std::size_t made_offset_ = 0;
+  std::size_t made_bytes_ = 0;
 };
 
 }  // namespace sepal::storage

@@ -1,7 +1,8 @@
 #include "storage/journal/journal_applier.hpp"
 
 #include <sepal/base/assert.hpp>
-#include <sepal/bloom/filter/image.hpp>
+#include <sepal/value/image.hpp>
+#include <sepal/value/kind_row.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -27,24 +28,16 @@ bool same_key(const DatabaseKey& a, const DatabaseKey& b) {
   return a.database == b.database && a.key == b.key;
 }
 
-// Turns the keyspace's refusal of a recorded filter into an error of the journal.
+// Turns the keyspace's refusal of a recorded value into an error of the journal.
 Error refused(const Error& error) {
   switch (error.code) {
     case Errc::key_exists:
-      return damaged("a key is created that is there already");
+      return damaged("a key is made that is there already");
     case Errc::out_of_range:
-      return damaged("a filter or a layer is created that there cannot be");
+      return damaged("a value is made, or changes, as there cannot be one");
     default:
       return error;
   }
-}
-
-// Adds the offset. The sentence lacks the file's name, which the caller puts in front.
-Error at_offset(std::uint64_t offset, const Error& error) {
-  if (error.code == Errc::damaged) return damaged_at(offset, error.detail);
-  const std::string place = "has a change at offset " + std::to_string(offset);
-  if (error.code == Errc::unsupported_version) return fail(error.code, place + ": " + error.detail);
-  return fail(error.code, place + " that this machine's memory is too small for: " + error.detail);
 }
 
 }  // namespace
@@ -53,16 +46,16 @@ Error at_offset(std::uint64_t offset, const Error& error) {
 // nothing of its filter (docs/formats.md), so there is nothing to leave out.
 void HighestPositions::note(const LoadedFilter& loaded, const bloom::Filter& filter) {
   if (loaded.journal_position <= loaded.cut_position) return;
-  std::uint64_t& highest = filter.is_string() ? strings : filters;
+  std::uint64_t& highest = value::row_of(filter).repeat == value::Repeat::again ? strings : filters;
   highest = std::max(highest, loaded.journal_position);
 }
 
 void FilterPositions::note(const LoadedFilter& loaded, const bloom::Filter& filter) {
   highest_.note(loaded, filter);
-  // Nothing is left out for a string. Its bytes were read later than its position, so they may have a change
-  // and lack an earlier one. All changes from the cut on are written again in order, which does no harm
-  // (decisions/0027).
-  if (filter.is_string() || loaded.journal_position <= loaded.cut_position) return;
+  // Nothing is left out for a value whose records are applied again: its bytes may have been read later than
+  // at its position (decisions/0027).
+  if (value::row_of(filter).repeat == value::Repeat::again || loaded.journal_position <= loaded.cut_position)
+    return;
   positions_[&filter] = {.position = loaded.journal_position, .database = loaded.database};
 }
 
@@ -126,18 +119,19 @@ class JournalApplier::Applied {
   // Adds wait in adds_.
   Result<void> operator()(const format::Added& /*added*/) const { return {}; }
 
-  Result<void> operator()(const keyspace::Created& created) const {
-    const auto done = keyspace_.recreate(created.key, created.options, created.first_layer);
+  Result<void> operator()(const keyspace::Made& made) const {
+    const auto done = keyspace_.make_recorded(made.key, made.kind, made.head);
     return done ? done : refused(done.error());
   }
 
-  Result<void> operator()(const keyspace::Grown& grown) const {
-    bloom::Filter* const filter = keyspace_.find(grown.key);
-    if (filter == nullptr) return missing("a filter grows that is not there");
-    // The generation took the filter behind this frame, so the filter has this layer.
-    if (positions_.has(*filter, position_)) return {};
-    const auto appended = keyspace_.append_layer(grown.key.database, *filter, grown.layer);
-    return appended ? appended : refused(appended.error());
+  Result<void> operator()(const keyspace::Changed& changed) const {
+    const bloom::Filter* const value = keyspace_.find(changed.key);
+    if (value == nullptr && !value::row_of(changed.kind).made_by_change)
+      return missing("a value changes that is not there");
+    // The generation took the value behind this frame, so the value has this change.
+    if (value != nullptr && positions_.has(*value, position_)) return {};
+    const auto done = keyspace_.change_recorded(changed.key, changed.kind, changed.what, changed.bytes);
+    return done ? done : refused(done.error());
   }
 
   Result<void> operator()(const keyspace::Removed& removed) const {
@@ -167,11 +161,11 @@ class JournalApplier::Applied {
     // Taken in any case, so that no filter is left over for a later operation.
     keyspace::FilterPtr filter = std::exchange(applier_.brought_, nullptr);
     if (adopted.filter.file.number == 0) {
-      auto decoded = bloom::filter_of(adopted.filter.image, keyspace_.machine_limits());
+      auto decoded = value::value_of(adopted.filter.image, keyspace_.machine_limits());
       if (!decoded && decoded.error().code == Errc::unsupported_version)
         return fail(Errc::unsupported_version, "a newer version of Sepal wrote the filter");
       if (!decoded) return decoded.error();
-      filter = std::move(*decoded);
+      filter = keyspace::FilterPtr(static_cast<bloom::Filter*>(decoded->get()));
     }
     positions_.forget(keyspace_.find(adopted.key));
     if (filter != nullptr) return keyspace_.readopt(adopted.key, std::move(filter), adopted.filter.deadline);
@@ -202,15 +196,6 @@ class JournalApplier::Applied {
 
   Result<void> operator()(const keyspace::Mirrored& mirrored) const {
     return mirror(mirrored) ? Result<void>() : missing("a mirror changes that there cannot be");
-  }
-
-  Result<void> operator()(const keyspace::Written& written) const {
-    const bloom::Filter* const filter = keyspace_.find(written.key);
-    // Checked here, because Keyspace::write() asserts it, and bytes from a disk must not end the process.
-    if (filter != nullptr && !filter->is_string()) return damaged("bytes are written into a filter");
-    const auto done =
-        keyspace_.write(written.key, written.offset, written.bytes, keyspace_.machine_limits().bytes_max);
-    return done ? done : refused(done.error());
   }
 
   Result<void> operator()(const keyspace::Flushed& flushed) const {
@@ -276,7 +261,7 @@ Result<void> JournalApplier::apply(const JournalFrame& frame) {
       if (auto done = std::visit(applied, (*operation)->change); !done)
         return at_offset(frame.offset, done.error());
     }
-    // A `created` may bring the first items of its filter. They wait like adds, behind the creation.
+    // A `made` may bring the first entries of its value. They wait like adds, behind the making.
     if (!changes_key || (*operation)->count != 0) {
       adds_.push_back({.key = (*operation)->key,
                        .fingerprints = (*operation)->fingerprints,
@@ -340,10 +325,7 @@ Result<void> JournalApplier::add_to_one(std::span<const Add> adds) {
     }
   }
   if (!collected_.empty() && !keyspace_.add_recorded(adds[0].key.database, *filter, collected_))
-    return damaged_at(adds[0].offset,
-                      filter->is_string()
-                          ? "from here on a bit is set behind the end of a string"
-                          : "from here on a filter gets more items than its newest layer has room for");
+    return damaged_at(adds[0].offset, value::row_of(*filter).add_refused);
   counts_.items += collected_.size();
   return {};
 }

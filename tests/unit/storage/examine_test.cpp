@@ -518,11 +518,6 @@ TEST_CASE("salvage takes the newest generation if the one that CURRENT names is 
 
 namespace {
 
-keyspace::Mutation written(std::string_view bytes) {
-  return keyspace::Written{
-      .key = {.database = 0, .key = "string"}, .offset = 0, .bytes = std::as_bytes(std::span(bytes))};
-}
-
 // A generation that was cut at `cut`; its filter and its string were taken later. The journal goes on behind.
 struct SavedWhileChanged {
   FileMap generation;
@@ -554,7 +549,7 @@ struct SavedWhileChanged {
   }
 
   std::uint64_t write_bytes() {
-    journal.record(written("TEXT"));
+    journal.written({.database = 0, .key = "string"}, 0, "TEXT");
     journal.end_frame();
     return journal.position();
   }
@@ -589,7 +584,7 @@ TEST_CASE("verify and a start agree on journals beside strings that were taken b
   SavedWhileChanged saved;
   const auto begun_at = [&](std::uint64_t position) {
     test::JournalFiles journal(position, 4096);
-    journal.record(written("new"));
+    journal.written({.database = 0, .key = "string"}, 0, "new");
     journal.end_frame();
     return journal.files();
   };

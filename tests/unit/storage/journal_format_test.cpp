@@ -31,12 +31,19 @@ std::string zeros(std::size_t byte_count) {
 }
 
 // The head of an operation with a key of three bytes in database 3.
-std::string head(const std::string& operation, const std::string& count = "00000000") {
-  return operation + "03" + "0000" + count + "03000000" + zeros(4) + "6b6579";
+std::string head(const std::string& operation, const std::string& count = "00000000",
+                 const std::string& kind = "00") {
+  return operation + "03" + "00" + kind + count + "03000000" + zeros(4) + "6b6579";
 }
 
 std::string head_of_same_key(const std::string& operation, const std::string& count = "00000000") {
   return operation + "03" + "0100" + count + zeros(8);
+}
+
+// The head of so many bytes, fewer than 256.
+std::string bytes_head(std::size_t count) {
+  const auto byte = static_cast<std::byte>(count);
+  return hexadecimal({&byte, 1}) + zeros(7);
 }
 
 const std::string some_layer_bytes =
@@ -79,14 +86,14 @@ TEST_CASE("the checksum of a segment's header covers every field", "[storage]") 
   header.segment_bytes = 1 << 20;
   CHECK(hexadecimal(bytes_of(header)) ==
         "534550414c4a524e"
-        "07000000"
+        "08000000"
         "00000000"
         "0700000000000000"
         "e803000000000000"
         "0000100000000000" +
             zeros(16 + 8));
   const std::uint64_t checksum = segment_checksum(header);
-  CHECK(checksum == 0x82132b7487129cbcU);
+  CHECK(checksum == 0x3b2a2706967509b1U);
   std::array<std::byte, sizeof header> bytes{};
   for (std::size_t at = 0; at < offsetof(SegmentHeader, checksum); ++at) {
     std::memcpy(bytes.data(), &header, sizeof header);
@@ -137,22 +144,27 @@ TEST_CASE("each operation has the bytes of the format", "[storage]") {
     CHECK(hexadecimal(encoder.bytes()) == head("01", "02000000") + one + two);
     CHECK(encoder.bytes().size() == added_bytes_max(3, 2));
   }
-  SECTION("created") {
+  SECTION("made") {
     encoder.created(some_key, some_options, some_layer);
-    CHECK(hexadecimal(encoder.bytes()) == head("02") + some_filter_bytes + some_layer_bytes);
-    CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Created{.key = some_key}));
+    CHECK(hexadecimal(encoder.bytes()) == head("0f") + bytes_head(64) + some_filter_bytes + some_layer_bytes);
+    CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Made{.key = some_key}) + 64);
   }
-  SECTION("created with its first items") {
+  SECTION("made of another kind") {
+    const std::array<std::byte, 1> made_of{std::byte{0x11}};
+    encoder.record(keyspace::Made{.key = some_key, .kind = value::Kind::string, .head = made_of});
+    CHECK(hexadecimal(encoder.bytes()) == head("0f", "00000000", "01") + bytes_head(1) + "11");
+  }
+  SECTION("made with its first items") {
     encoder.created(some_key, some_options, some_layer);
     encoder.added(some_key, {&fingerprint_one, 1});
     encoder.added(some_key, {&fingerprint_two, 1});
     CHECK(hexadecimal(encoder.bytes()) ==
-          head("02", "02000000") + some_filter_bytes + some_layer_bytes + one + two);
+          head("0f", "02000000") + bytes_head(64) + some_filter_bytes + some_layer_bytes + one + two);
   }
-  SECTION("grown") {
+  SECTION("changed") {
     encoder.grown(some_key, some_layer);
-    CHECK(hexadecimal(encoder.bytes()) == head("03") + some_layer_bytes);
-    CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Grown{.key = some_key}));
+    CHECK(hexadecimal(encoder.bytes()) == head("10") + bytes_head(32) + some_layer_bytes);
+    CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Changed{.key = some_key}) + 32);
   }
   SECTION("removed") {
     encoder.removed(some_key);
@@ -185,11 +197,23 @@ TEST_CASE("each operation has the bytes of the format", "[storage]") {
           head("0b") + "03000000" + "00000000" + "0500000000000000" + "02000000" + "00000000" + "746f");
     CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Mirrored{.key = some_key, .target = "to"}));
   }
-  SECTION("written") {
-    const keyspace::Written written{.key = some_key, .offset = 7, .bytes = std::as_bytes(std::span("ab", 2))};
-    encoder.record(written);
-    CHECK(hexadecimal(encoder.bytes()) == head("0e") + "0700000000000000" + "02000000" + "00000000" + "6162");
-    CHECK(encoder.bytes().size() == operation_bytes_max(written));
+  SECTION("changed, with a head and bytes") {
+    const std::array<std::byte, 1> first{std::byte{0x11}};
+    const keyspace::Changed changed{.key = some_key,
+                                    .kind = value::Kind::string,
+                                    .what = 7,
+                                    .head = first,
+                                    .bytes = std::as_bytes(std::span("ab", 2))};
+    encoder.record(changed);
+    CHECK(hexadecimal(encoder.bytes()) ==
+          "1003"
+          "0001"
+          "00000000"
+          "03000000"
+          "07000000"
+          "6b6579" +
+              bytes_head(3) + "11" + "6162");
+    CHECK(encoder.bytes().size() == operation_bytes_max(changed));
   }
   SECTION("without a key") {
     encoder.flushed(3);
@@ -207,9 +231,10 @@ TEST_CASE("an operation on the same key as the one before does not repeat the ke
   encoder.grown(some_key, some_layer);
   encoder.added(some_key, {&fingerprint_one, 1});
   encoder.renamed(3, "key", "to");
-  CHECK(hexadecimal(encoder.bytes()) ==
-        head("02") + some_filter_bytes + some_layer_bytes + head_of_same_key("03") + some_layer_bytes +
-            head_of_same_key("01", "01000000") + one + head_of_same_key("05") + "0200000000000000" + "746f");
+  CHECK(hexadecimal(encoder.bytes()) == head("0f") + bytes_head(64) + some_filter_bytes + some_layer_bytes +
+                                            head_of_same_key("10") + bytes_head(32) + some_layer_bytes +
+                                            head_of_same_key("01", "01000000") + one +
+                                            head_of_same_key("05") + "0200000000000000" + "746f");
 }
 
 TEST_CASE("a key is repeated in another database, after another key, and in a new frame", "[storage]") {
@@ -267,9 +292,9 @@ TEST_CASE("adds to one key in a row are one operation", "[storage]") {
   encoder.grown(some_key, some_layer);
   encoder.added(some_key, {&fingerprint_one, 1});
   encoder.added(some_key, {&fingerprint_one, 1});
-  CHECK(hexadecimal(encoder.bytes()) == head("01", "02000000") + one + two + head_of_same_key("03") +
-                                            some_layer_bytes + head_of_same_key("01", "02000000") + one +
-                                            one);
+  CHECK(hexadecimal(encoder.bytes()) == head("01", "02000000") + one + two + head_of_same_key("10") +
+                                            bytes_head(32) + some_layer_bytes +
+                                            head_of_same_key("01", "02000000") + one + one);
   encoder.clear();
   encoder.added(some_key, {&fingerprint_two, 1});
   CHECK(hexadecimal(encoder.bytes()) == head("01", "01000000") + two);

@@ -19,8 +19,11 @@ constexpr bloom::FilterOptions some_options{.error_rate = 0.25, .capacity = 100,
 constexpr bloom::LayerPlan some_layer{
     .capacity = 100, .error_rate = 0.5, .block_count = 2, .block_bits = 512, .probe_count = 6};
 
-keyspace::Created some_creation(keyspace::DatabaseKey key) {
-  return {.key = key, .options = some_options, .first_layer = some_layer};
+const auto some_head = bloom::made_record({.options = some_options, .first_layer = some_layer});
+const auto some_growth = bloom::grown_record(some_layer);
+
+keyspace::Made some_creation(keyspace::DatabaseKey key) {
+  return {.key = key, .kind = value::Kind::bloom, .head = some_head};
 }
 
 std::vector<format::Operation> kinds_of(const std::vector<JournalOperation>& operations) {
@@ -79,7 +82,7 @@ TEST_CASE_METHOD(JournalFixture, "changes with the gate closed become one frame,
   log().record(some_creation(key));
   log().begin_add();
   log().added(key, test::fingerprints_from(0, 2));
-  log().record(keyspace::Grown{.key = key, .layer = some_layer});
+  log().record(keyspace::Changed{.key = key, .kind = value::Kind::bloom, .head = some_growth});
   log().begin_add();
   log().added(key, test::fingerprints_from(2, 1));
   log().begin_add();
@@ -96,7 +99,7 @@ TEST_CASE_METHOD(JournalFixture, "changes with the gate closed become one frame,
 
   REQUIRE(segments().at(0).frames.size() == 1);
   using enum format::Operation;
-  CHECK(kinds_of(operations()) == std::vector{created, grown, added, renamed, removed, flushed, flushed_all});
+  CHECK(kinds_of(operations()) == std::vector{made, changed, added, renamed, removed, flushed, flushed_all});
   CHECK(operations()[0].fingerprints == test::fingerprints_from(0, 2));
   CHECK(operations()[1].key == "key");
   CHECK(operations()[2].fingerprints == test::fingerprints_from(2, 2));
@@ -150,7 +153,7 @@ TEST_CASE_METHOD(JournalFixture, "a filter and its first items may be in two fra
   log().commit();
   CHECK(segments().at(0).frames.size() == 2);
   using enum format::Operation;
-  REQUIRE(kinds_of(operations()) == std::vector{removed, created, added});
+  REQUIRE(kinds_of(operations()) == std::vector{removed, made, added});
   CHECK(operations()[1].fingerprints.empty());
   CHECK(operations()[2].key == "key");
   CHECK(operations()[2].fingerprints == test::fingerprints_from(0, 2));

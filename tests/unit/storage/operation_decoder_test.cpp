@@ -3,8 +3,10 @@
 
 #include <sepal/base/gate.hpp>
 #include <sepal/bloom/filter/image.hpp>
+#include <sepal/bloom/filter/kind.hpp>
 #include <sepal/storage/journal/replay.hpp>
 
+#include <algorithm>
 #include <string>
 
 #include "support/catch.hpp"
@@ -22,7 +24,7 @@ namespace {
 
 constexpr keyspace::DatabaseKey some_key{.database = 3, .key = "key"};
 constexpr bloom::FilterOptions some_options{.error_rate = 0.01, .capacity = 2, .seed = 7};
-constexpr std::size_t created_shape_bytes = sizeof(format::FilterShape) + sizeof(format::LayerShape);
+constexpr std::size_t made_head_bytes = sizeof(format::BytesHead) + bloom::made_bytes;
 constexpr Fingerprint some_fingerprint{.low = 5, .high = 6};
 
 bloom::LayerPlan first_layer() {
@@ -139,7 +141,7 @@ TEST_CASE("an adopted filter without shape or file, or cut off, is damage", "[st
   CHECK(says(refusal([&](Journal& journal) { journal.adopted(some_key, {.image = image}); }), "not as long"));
   image[0] ^= std::byte{1};
   CHECK(
-      says(refusal([&](Journal& journal) { journal.adopted(some_key, {.image = image}); }), "not a filter"));
+      says(refusal([&](Journal& journal) { journal.adopted(some_key, {.image = image}); }), "the image of no value"));
 }
 
 TEST_CASE("operations that are cut off, too long or unknown are damage", "[storage][replay]") {
@@ -189,10 +191,16 @@ TEST_CASE("operations that are cut off, too long or unknown are damage", "[stora
   head.database = keyspace::database_count;
   CHECK(says(refused(bytes_of(head, "key")), "no such database"));
   head = head_of(Operation::removed);
-  head.reserved = 1;
+  head.reserved[2] = 1;
   CHECK(says(refused(bytes_of(head, "key")), "flags"));
   head = head_of(Operation::removed);
-  head.flags[1] = 1;
+  head.kind = 1;
+  CHECK(says(refused(bytes_of(head, "key")), "flags"));
+  head = head_of(Operation::removed);
+  head.what = 1;
+  CHECK(says(refused(bytes_of(head, "key")), "flags"));
+  head = head_of(Operation::grown);
+  head.kind = 1;
   CHECK(says(refused(bytes_of(head, "key")), "flags"));
   head = head_of(Operation::removed);
   head.count = 1;
@@ -201,23 +209,68 @@ TEST_CASE("operations that are cut off, too long or unknown are damage", "[stora
   head = head_of(Operation::added);
   head.count = 0xffffffff;
   CHECK(says(refused(bytes_of(head, "key")), "longer than its frame"));
-  head = head_of(Operation::created);
+  head = head_of(Operation::made);
   head.count = 0xffffffff;
-  CHECK(says(refused(bytes_of(head, "key" + std::string(created_shape_bytes + 15, '\0'))),
+  CHECK(says(refused(bytes_of(head, "key" + std::string(made_head_bytes + 15, '\0'))),
              "longer than its frame"));
+  const std::string too_many = "key" + std::string(8, '\0') + std::string(8, '\xff');
+  CHECK(says(refused(bytes_of(head_of(Operation::written), too_many)), "longer than its frame"));
+  CHECK(says(refused(bytes_of(head_of(Operation::written), "key")), "longer than its frame"));
   CHECK(says(refused(bytes_of(head_of(Operation::flushed), "key")), "a key that it should not have"));
   head = head_of(Operation::removed, 0);
-  head.flags[0] = format::operation_same_key;
+  head.flags = format::operation_same_key;
   CHECK(says(refused(bytes_of(head)), "names the key of none"));
-  head = head_of(Operation::created);
-  head.flags[0] = format::operation_same_shape;
-  CHECK(says(refused(bytes_of(head, "key")), "the shape of none"));
+  head = head_of(Operation::made);
+  head.flags = format::operation_same_head;
+  CHECK(says(refused(bytes_of(head, "key")), "the head of none"));
   head = head_of(Operation::removed);
-  head.flags[0] = format::operation_same_shape;
+  head.flags = format::operation_same_head;
   CHECK(says(refused(bytes_of(head, "key")), "flags"));
 }
 
-TEST_CASE("filters of one shape that are created in one frame share it", "[storage][replay]") {
+TEST_CASE("a value of a kind that this build does not know is of a newer version", "[storage]") {
+  for (const Operation operation : {Operation::made, Operation::changed}) {
+    OperationHead head = head_of(operation);
+    head.kind = static_cast<std::uint8_t>(value::kinds.size());
+    const std::vector<std::byte> body = bytes_of(head, "key" + std::string(8, '\0'));
+    OperationDecoder decoder(body);
+    const auto refused = decoder.next();
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == Errc::unsupported_version);
+  }
+}
+
+// Versions 4 to 7 had operations for each kind.
+TEST_CASE("what earlier versions wrote is read as what is made and changed", "[storage][replay]") {
+  const auto made = bloom::made_record({.options = some_options, .first_layer = first_layer()});
+  const auto grown = bloom::grown_record(first_layer());
+  const auto written = bloom::written_head(7, 2);
+  std::vector<std::byte> body;
+  const auto append = [&](Operation operation, std::span<const std::byte> bytes, std::string_view more = "") {
+    const std::vector<std::byte> head = bytes_of(head_of(operation), "key");
+    for (const auto part : {std::span<const std::byte>(head), bytes, std::as_bytes(std::span(more))})
+      body.insert(body.end(), part.begin(), part.end());
+  };
+  append(Operation::created, made);
+  append(Operation::grown, grown);
+  append(Operation::written, written, "ab");
+  OperationDecoder decoder(body);
+  const auto* const first = std::get_if<keyspace::Made>(&(*decoder.next())->change);
+  REQUIRE(first != nullptr);
+  CHECK(first->kind == value::Kind::bloom);
+  CHECK(std::ranges::equal(first->head, made));
+  const auto* const second = std::get_if<keyspace::Changed>(&(*decoder.next())->change);
+  REQUIRE(second != nullptr);
+  CHECK((second->kind == value::Kind::bloom && second->what == bloom::grown_change));
+  CHECK(std::ranges::equal(second->bytes, grown));
+  const auto* const third = std::get_if<keyspace::Changed>(&(*decoder.next())->change);
+  REQUIRE(third != nullptr);
+  CHECK((third->kind == value::Kind::string && third->what == bloom::written_change));
+  CHECK(third->bytes.size() == bloom::written_head_bytes + 2);
+  CHECK(decoder.at_end());
+}
+
+TEST_CASE("filters of one shape that are made in one frame share its record", "[storage][replay]") {
   bloom::FilterOptions others = some_options;
   others.seed = 8;
   test::TellingEncoder encoder;
@@ -226,7 +279,7 @@ TEST_CASE("filters of one shape that are created in one frame share it", "[stora
   encoder.added({.database = 3, .key = "a"}, {&some_fingerprint, 1});
   const std::size_t before_second = encoder.bytes().size();
   encoder.created({.database = 4, .key = "b"}, some_options, first_layer());
-  CHECK(encoder.bytes().size() - before_second == first_bytes - created_shape_bytes);
+  CHECK(encoder.bytes().size() - before_second == first_bytes - made_head_bytes);
   encoder.created({.database = 3, .key = "c"}, others, first_layer());
   encoder.created({.database = 3, .key = "d"}, others, first_layer());
   encoder.added({.database = 3, .key = "d"}, {&some_fingerprint, 1});
@@ -236,12 +289,13 @@ TEST_CASE("filters of one shape that are created in one frame share it", "[stora
   while (!decoder.at_end()) {
     const auto operation = decoder.next();
     REQUIRE(operation);
-    const auto* const created = std::get_if<keyspace::Created>(&(*operation)->change);
-    if (created == nullptr) continue;
-    const std::string_view key = created->key.key;
+    const auto* const made = std::get_if<keyspace::Made>(&(*operation)->change);
+    if (made == nullptr) continue;
+    const std::string_view key = made->key.key;
     keys += key;
-    CHECK(created->options == (key < "c" ? some_options : others));
-    CHECK(created->first_layer == first_layer());
+    const auto expected =
+        bloom::made_record({.options = key < "c" ? some_options : others, .first_layer = first_layer()});
+    CHECK(std::ranges::equal(made->head, expected));
     std::vector<Fingerprint> items;
     append_fingerprints((*operation)->fingerprints, items);
     const bool has_item = key == "a" || key == "d";

@@ -1,14 +1,14 @@
 // The operations in a frame of the journal (journal_format.hpp): their bytes, declared once. The encoder, the
 // decoder, the limits of a record and the text of `sepal inspect` follow from what stands here.
 //
-//     operation  =  OperationHead  [key]  the fields that its layout names  fingerprints
+//     operation  =  OperationHead  [key]  the fields that its layout names  entries
 //
-// `added` and `created` alone have fingerprints: `count` of them, 16 bytes each, low half first. Those of
-// `created` are the filter's first items. For a string, the low half of a fingerprint is the position of a
-// bit that was set. With operation_same_shape it has no fields. A field is a structure of one of the shapes
-// below. A TargetHead is followed by its key, a BytesHead by its bytes, an AdoptedShape by its image. An
-// `adopted` without an image has it in a file, and is the first operation of its frame. A `resumed` tells
-// that the journal was off before: what happened until there is not in it.
+// `added` and `made` alone have entries: `count` of them, 16 bytes each, low half first. Those of `made` are
+// the first of the new value. What they mean is a matter of the value's kind, and so is what the fields of
+// `made` and `changed` say (value/kind_row.hpp). With operation_same_head a `made` has no fields. A field is
+// a structure of one of the shapes below. A TargetHead is followed by its key, a BytesHead by its bytes, an
+// AdoptedShape by its image. An `adopted` without an image has it in a file, and is the first operation of
+// its frame. A `resumed` tells that the journal was off before: what happened until there is not in it.
 #pragma once
 
 #include <sepal/keyspace/mutation.hpp>
@@ -26,14 +26,14 @@
 namespace sepal::storage::format {
 
 // A new kind of operation is a new version.
-inline constexpr std::uint32_t journal_version = 7;
+inline constexpr std::uint32_t journal_version = 8;
 // Earlier versions are read as well, from this one on, which Sepal 0.1.0 wrote: 4 had no groups of frames
-// (journal_format.hpp), 5 no `written`, 6 no lineage in the header of a segment.
+// (journal_format.hpp), 5 no `written`, 6 no lineage in the header of a segment, 7 no `made` and `changed`.
 inline constexpr std::uint32_t journal_version_first = 4;
 
 enum class Operation : std::uint8_t {
   added = 1,
-  created = 2,
+  created = 2,  // up to version 7, as the next one and `written`
   grown = 3,
   removed = 4,
   renamed = 5,
@@ -46,46 +46,29 @@ enum class Operation : std::uint8_t {
   swapped = 12,
   moved = 13,
   written = 14,
+  made = 15,
+  changed = 16,
 };
-inline constexpr Operation last_operation = Operation::written;
+inline constexpr Operation last_operation = Operation::changed;
 
-// In the first byte of OperationHead::flags.
-inline constexpr unsigned char operation_same_key = 1;    // the key of the operation before it in this frame
-inline constexpr unsigned char operation_same_shape = 2;  // the shapes of the last `created` before it there
+// In OperationHead::flags.
+inline constexpr unsigned char operation_same_key = 1;  // the key of the operation before it in this frame
+inline constexpr unsigned char operation_same_head =
+    2;  // the kind and head of the last `made` before it there
 
 struct OperationHead {
   std::uint8_t operation = 0;
   std::uint8_t database = 0;
-  std::array<unsigned char, 2> flags{};
-  U32 count = 0;      // number of fingerprints
-  U32 key_bytes = 0;  // the key that follows; 0 where it is the same one
-  U32 reserved = 0;
+  std::uint8_t flags = 0;
+  std::uint8_t kind = 0;  // of `made` and `changed`: value::Kind
+  U32 count = 0;          // number of entries
+  U32 key_bytes = 0;      // the key that follows; 0 where it is the same one
+  std::uint8_t what = 0;  // of `changed`
+  std::array<unsigned char, 3> reserved{};
 };
 static_assert(sizeof(OperationHead) == 16 && alignof(OperationHead) == 1);
 
 // --- shapes of fields -------------------------------------------------------------------------------------
-
-struct FilterShape {
-  U64 seed = 0;
-  U64 error_rate = 0;  // bits of an IEEE 754 double
-  U64 capacity = 0;
-  U32 expansion = 0;
-  U32 reserved = 0;
-};
-static_assert(sizeof(FilterShape) == 32 && alignof(FilterShape) == 1);
-
-struct LayerShape {
-  U64 capacity = 0;
-  U64 error_rate = 0;  // bits of an IEEE 754 double
-  U64 block_count = 0;
-  U32 block_bits = 0;
-  U32 probe_count = 0;
-};
-static_assert(sizeof(LayerShape) == 32 && alignof(LayerShape) == 1);
-
-// The same bytes. Its capacity and its rate follow from the filter's, so the text leaves them out.
-struct FirstLayerShape : LayerShape {};
-static_assert(sizeof(FirstLayerShape) == sizeof(LayerShape));
 
 struct DeadlineShape {
   U64 deadline = 0;  // in milliseconds since 1970-01-01 00:00 UTC; 0: none
@@ -144,7 +127,7 @@ template <class... Changes>
 struct WithOwnOperations<std::variant<Changes...>> {
   using Type = std::variant<Added, Changes..., Resumed>;
 };
-// An operation of any kind, without its fingerprints.
+// An operation of any kind, without its entries.
 using AnyOperation = WithOwnOperations<keyspace::Mutation>::Type;
 
 template <class Change>
@@ -156,7 +139,7 @@ concept HasDatabase = requires(Change change) {
   { change.database } -> std::same_as<std::uint32_t&>;
 };
 template <class Change>
-inline constexpr bool has_items = std::is_same_v<Change, Added> || std::is_same_v<Change, keyspace::Created>;
+inline constexpr bool has_items = std::is_same_v<Change, Added> || std::is_same_v<Change, keyspace::Made>;
 
 // A member of an operation's struct, its shape in the bytes and its name in the text. Shapes of several
 // numbers have names of their own.
@@ -189,13 +172,13 @@ template <>
 inline constexpr auto layout<Added> = Layout(Operation::added, "added");
 
 template <>
-inline constexpr auto layout<keyspace::Created> =
-    Layout(Operation::created, "created", field<FilterShape>("", &keyspace::Created::options),
-           field<FirstLayerShape>("", &keyspace::Created::first_layer));
+inline constexpr auto layout<keyspace::Made> = Layout(Operation::made, "made",
+                                                      field<BytesHead>("", &keyspace::Made::head));
 
+// Its bytes are those of Changed::head and Changed::bytes.
 template <>
-inline constexpr auto layout<keyspace::Grown> = Layout(Operation::grown, "grown",
-                                                       field<LayerShape>("", &keyspace::Grown::layer));
+inline constexpr auto layout<keyspace::Changed> = Layout(Operation::changed, "changed",
+                                                         field<BytesHead>("", &keyspace::Changed::bytes));
 
 template <>
 inline constexpr auto layout<keyspace::Removed> = Layout(Operation::removed, "removed");
@@ -226,11 +209,6 @@ inline constexpr auto layout<keyspace::Mirrored> =
     Layout(Operation::mirrored, "mirrored", field<StateShape>("state", &keyspace::Mirrored::state),
            field<NumberShape>("items_before", &keyspace::Mirrored::items_before),
            field<TargetHead>("target", &keyspace::Mirrored::target));
-
-template <>
-inline constexpr auto layout<keyspace::Written> =
-    Layout(Operation::written, "written", field<NumberShape>("offset", &keyspace::Written::offset),
-           field<BytesHead>("bytes", &keyspace::Written::bytes));
 
 template <>
 inline constexpr auto layout<keyspace::Flushed> = Layout(Operation::flushed, "flushed");
@@ -266,12 +244,26 @@ template <class Change>
   return bytes;
 }
 
+// What versions 4 to 7 wrote in the place of `made` and `changed`: without a kind, and without a BytesHead in
+// front. The bytes are the same.
+struct EarlierForm {
+  Operation operation{};
+  std::uint8_t kind = 0;
+  std::size_t byte_count = 0;
+  bool counts_more =
+      false;  // the last 8 of these bytes are a BytesHead, with the number of bytes that follow
+};
+inline constexpr std::array<EarlierForm, 3> earlier_forms{
+    {{Operation::created, 0, 64}, {Operation::grown, 0, 32}, {Operation::written, 1, 16, true}}};
+
 template <class... Changes>
-[[nodiscard]] constexpr bool has_each_kind_once(const std::variant<Changes...>* /*operations*/) {
-  const std::uint64_t kinds = ((std::uint64_t{1} << static_cast<unsigned>(layout<Changes>.kind)) | ...);
-  return sizeof...(Changes) == static_cast<std::size_t>(last_operation) &&
-         kinds == (std::uint64_t{2} << static_cast<unsigned>(last_operation)) - 2;
+[[nodiscard]] constexpr bool has_each_operation_once(const std::variant<Changes...>* /*operations*/) {
+  std::uint64_t seen = ((std::uint64_t{1} << static_cast<unsigned>(layout<Changes>.kind)) | ...);
+  for (const EarlierForm& form : earlier_forms)
+    seen |= std::uint64_t{1} << static_cast<unsigned>(form.operation);
+  return sizeof...(Changes) + earlier_forms.size() == static_cast<std::size_t>(last_operation) &&
+         seen == (std::uint64_t{2} << static_cast<unsigned>(last_operation)) - 2;
 }
-static_assert(has_each_kind_once(static_cast<const AnyOperation*>(nullptr)));
+static_assert(has_each_operation_once(static_cast<const AnyOperation*>(nullptr)));
 
 }  // namespace sepal::storage::format
