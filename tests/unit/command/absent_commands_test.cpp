@@ -72,22 +72,6 @@ TEST_CASE("a command that Sepal does not have is none that it has", "[command]")
   }
 }
 
-TEST_CASE("a command about another type says so and names the document", "[command]") {
-  World world;
-  CHECK(world.send({"LPUSH", "k", "a"}) == no_lists);
-  CHECK(world.send({"lpush"}) == no_lists);
-  CHECK(world.outcome.spec == nullptr);
-  CHECK(
-      world.send({"Subscribe", "news"}) ==
-      "-ERR Sepal has no channels: clients can neither publish nor subscribe (docs/protocol.md, \"What Sepal "
-      "does not have\")");
-  CHECK(world.send({"CF.ADD", "k", "a"}).starts_with("-ERR Sepal has no Cuckoo filters: "));
-  CHECK(world.send({"INCRBYFLOAT", "k", "1"}).starts_with("-ERR Sepal has neither INCRBYFLOAT nor LCS: "));
-  CHECK(world.send({"MULTI"}) == "+OK");
-  CHECK(world.send({"LPUSH", "k", "a"}) == no_lists);
-  CHECK(world.send({"EXEC"}) == "-EXECABORT Transaction discarded because of previous errors.");
-}
-
 TEST_CASE("each name is found in any case, and no other name is", "[command]") {
   for (const AbsentGroup& group : absent_groups()) {
     CHECK_FALSE(group.names.empty());
@@ -106,11 +90,6 @@ TEST_CASE("each name is found in any case, and no other name is", "[command]") {
   CHECK(find_absent(std::string(1000, 'x')) == nullptr);
   CHECK(find_absent("GEORADIUSBYMEMBER_RO") != nullptr);
   CHECK(find_absent("GEORADIUSBYMEMBER_ROX") == nullptr);
-}
-
-TEST_CASE("COMMAND does not know the commands that Sepal does not have", "[command]") {
-  World world;
-  CHECK(world.send({"COMMAND", "INFO", "lpush", "subscribe"}) == "*[$null, $null]");
 }
 
 TEST_CASE("many different unknown commands are counted under one word", "[command]") {

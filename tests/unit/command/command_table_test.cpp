@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "transcript.hpp"
 
 namespace command_table_test {
 
@@ -136,13 +137,17 @@ TEST_CASE("docs/protocol.md lists exactly the commands of the table, with their 
   CHECK(documented_commands() == expected);
 }
 
-// All text of the recorded cases and of these tests, in lower case and without blanks.
+// All text of the recorded cases and of these tests, in lower case and without blanks; and the requests of
+// the transcripts, a line for each.
 std::string everything_sent() {
   std::string text;
   for (const char* folder : {"tests/golden/conformance/cases", "tests/unit/command"})
     for (const auto& entry : std::filesystem::directory_iterator(source_folder / folder))
-      text += lower(text_of_file(entry.path()));
+      if (entry.is_regular_file()) text += lower(text_of_file(entry.path()));
   std::erase_if(text, [](unsigned char c) { return std::isspace(c) != 0; });
+  for (const auto& entry :
+       std::filesystem::directory_iterator(source_folder / "tests/unit/command/transcripts"))
+    text += lower(sepal::command::testing::transcript_requests(text_of_file(entry.path())));
   return text;
 }
 
@@ -158,7 +163,8 @@ TEST_CASE("every row is sent by a recorded exchange or by these tests", "[comman
   // The name alone is no exchange: it also occurs in lists of names like those above.
   const auto is_sent = [&](std::string_view name) {
     return sent.find("\"send\":[" + quoted_words(name)) != std::string::npos ||
-           sent.find("send({" + quoted_words(name)) != std::string::npos;
+           sent.find("send({" + quoted_words(name)) != std::string::npos ||
+           sent.find("\n" + lower(as_written(name)) + " ") != std::string::npos;
   };
   CHECK_FALSE(is_sent("bf.lost"));
   for (const CommandSpec* row : all_rows()) {

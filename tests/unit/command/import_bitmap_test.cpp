@@ -2,9 +2,7 @@
 #include <sepal/bloom/foreign/schemes.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
 
-#include <limits>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -17,8 +15,6 @@ using namespace sepal;
 using bloom::ClientBits;
 using bloom::Scheme;
 using command::Next;
-using command::testing::readable;
-using keyspace::DatabaseKey;
 using Kind = test::Recorded::Kind;
 
 const ClientBits go_zero{.scheme = Scheme::go_zero, .bit_count = 2000, .probe_count = 14};
@@ -43,27 +39,6 @@ struct World : command::testing::World {
     int count = 0;
     for (int i = begin; i < end; ++i) count += send({"BF.EXISTS", key, item(i)}) == ":1" ? 1 : 0;
     return count;
-  }
-
-  // Does the only waiting job.
-  std::string work_off() {
-    REQUIRE(adoptions.waiting.size() == 1);
-    const command::Adoption adoption = std::move(adoptions.waiting.front().adoption);
-    adoptions.waiting.clear();
-    const command::JobContext job{.limits = keyspace.filter_limits(),
-                                  .hold = [](std::uint64_t) { return Result<void>(); },
-                                  .go_on = {}};
-    auto made = adoption.make(job);
-    Result<void> done = made ? Result<void>() : made.error();
-    if (made && !adoption.still_wanted()) done = fail(Errc::no_such_key);
-    if (done)
-      done = keyspace.put({.database = adoption.database, .key = adoption.key}, *made, adoption.deadline);
-    resp::Reply reply;
-    adoption.answer(reply, done);
-    std::string encoded;
-    reply.fill(std::numeric_limits<std::size_t>::max());
-    reply.swap_out(encoded);
-    return readable(encoded);
   }
 };
 
@@ -155,58 +130,6 @@ TEST_CASE("every scheme has its options", "[command][bitmap]") {
   }
 }
 
-TEST_CASE("an import that cannot be is refused, and changes nothing", "[command][bitmap]") {
-  World world;
-  world.add("old", go_zero, 0, 80);
-  world.send({"BF.ADD", "filter", "x"});
-  const auto refused = [&](std::vector<std::string_view> words) {
-    words.insert(words.begin(), {"BF.IMPORTBITMAP", "new"});
-    const std::string reply = world.send_words("a", words);
-    CHECK(world.send({"EXISTS", "new"}) == ":0");
-    return reply;
-  };
-  CHECK(refused({"none", "SCHEME", "go-zero", "BITS", "2000", "CAPACITY", "9"}) == "-ERR no such key");
-  CHECK(refused({"filter", "SCHEME", "go-zero", "BITS", "2000", "CAPACITY", "9"}).substr(0, 10) ==
-        "-WRONGTYPE");
-  CHECK(refused({"old", "SCHEME", "pybloom", "BITS", "2000", "CAPACITY", "9"}) ==
-        "-ERR unknown scheme: known are guava, go-zero, guava-32, guava-64, redisson, murmur3-32, "
-        "murmur3-32-signed, murmur3-128");
-  CHECK(refused({"old", "SCHEME", "go-zero", "CAPACITY", "9"}) ==
-        "-ERR BITS must be given: the number of bits by which the program divides");
-  CHECK(refused({"old", "BITS", "2000", "CAPACITY", "9"}) == "-ERR SCHEME and CAPACITY must be given");
-  CHECK(refused({"old", "SCHEME", "go-zero", "BITS", "2000"}) == "-ERR SCHEME and CAPACITY must be given");
-  CHECK(refused({"old", "SCHEME", "guava", "BITS", "64", "CAPACITY", "9"}) ==
-        "-ERR BITS must not be given: the string says how many bits there are");
-  CHECK(refused({"old", "SCHEME", "guava", "CAPACITY", "9"}) ==
-        "-ERR the string is not what BloomFilter.writeTo() of Guava writes");
-  CHECK(refused({"old", "SCHEME", "go-zero", "BITS", "2000", "CAPACITY", "9", "FOO", "1"}) ==
-        "-ERR syntax error");
-  CHECK(refused({"old", "SCHEME", "go-zero", "BITS", "2000", "CAPACITY", "9", "SEED"}) ==
-        "-ERR syntax error");
-
-  const auto with = [&](std::string_view option, std::string_view value) {
-    return refused(
-        {"old", "SCHEME", "murmur3-32", "BITS", "2000", "HASHES", "3", "CAPACITY", "9", option, value});
-  };
-  for (const std::string_view wrong : {"0", "4294967297", "-1", "x"})
-    CHECK(with("BITS", wrong) == "-ERR BITS must be in the range [1, 4294967296]");
-  for (const std::string_view wrong : {"0", "256", "x"})
-    CHECK(with("HASHES", wrong) == "-ERR HASHES must be in the range [1, 255]");
-  for (const std::string_view wrong : {"-1", "4294967296", "x"})
-    CHECK(with("SEED", wrong) == "-ERR SEED must be in the range [0, 4294967295]");
-  CHECK(with("CAPACITY", "0") == "-ERR capacity must be in the range [1, 18446744073709551615]");
-  CHECK(with("CAPACITY", "x") == "-ERR bad capacity");
-  CHECK(with("ERROR", "1") == "-ERR error rate must be in the range (0.000000, 1.000000)");
-  CHECK(with("EXPANSION", "0") ==
-        "-ERR expansion must be in the range [1, 32768]: nothing is added to the bitmap");
-  CHECK(with("EXPANSION", "32769") == with("EXPANSION", "0"));
-
-  CHECK(refused({"old", "SCHEME", "go-zero", "BITS", "1900", "CAPACITY", "9"}) ==
-        "-ERR a bit behind BITS is set: the program divides by a larger number");
-  CHECK(refused({"old", "SCHEME", "go-zero", "BITS", "3000", "CAPACITY", "9"}) ==
-        "-ERR no bit near BITS is set, though many bits are: the program divides by a smaller number");
-}
-
 TEST_CASE("a large bitmap is imported by a job, and not in a transaction", "[command][bitmap]") {
   World world;
   const ClientBits bits{.scheme = Scheme::redisson, .bit_count = 10'000'000, .probe_count = 7};
@@ -221,14 +144,14 @@ TEST_CASE("a large bitmap is imported by a job, and not in a transaction", "[com
         std::string::npos);
   CHECK(world.send(import) == "");
   CHECK(world.outcome.next == Next::wait);
-  CHECK(world.work_off() == "+OK");
+  CHECK(world.adopt_first() == "+OK");
   CHECK(world.known("new", 0, 2000) == 2000);
   CHECK(world.known("new", 10'000, 11'000) == 0);
 
   world.send({"DEL", "new"});
   CHECK(world.send(import) == "");
   world.send({"FLUSHDB"});
-  CHECK(world.work_off().starts_with("-ERR the database was flushed or swapped"));
+  CHECK(world.adopt_first().starts_with("-ERR the database was flushed or swapped"));
 
   world.send({"MULTI"});
   world.add("small", go_zero, 0, 2);

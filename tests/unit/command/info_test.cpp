@@ -206,22 +206,6 @@ TEST_CASE("docs/operations/watch.md lists exactly the fields of INFO sepal", "[c
   CHECK(documented_fields() == names);
 }
 
-TEST_CASE("INFO shows the sections that are asked for", "[command]") {
-  World world;
-  const std::string usual = world.send({"INFO"});
-  for (const char* title : {"# Server", "# Clients", "# Memory", "# Persistence", "# Stats", "# Replication",
-                            "# CPU", "# Modules", "# Errorstats", "# Cluster", "# Keyspace", "# Sepal"})
-    CHECK(has(usual, title));
-  CHECK_FALSE(has(usual, "# Commandstats"));
-  CHECK(has(world.send({"INFO", "everything"}), "# Commandstats"));
-  CHECK(world.send({"INFO", "CLUSTER"}) == "$# Cluster\r\ncluster_enabled:0\r\n");
-  CHECK(world.send({"INFO", "cluster", "nosuch", "keyspace"}) ==
-        "$# Cluster\r\ncluster_enabled:0\r\n\r\n# Keyspace\r\n");
-  CHECK(world.send({"INFO", "nosuch"}) == "$");
-  world.send({"HELLO", "3"});
-  CHECK(world.send({"INFO", "nosuch"}) == "=txt:");
-}
-
 TEST_CASE("INFO shows the facts of the server", "[command]") {
   World world;
   world.control.about.process_id = 42;
@@ -239,16 +223,6 @@ TEST_CASE("INFO shows the facts of the server", "[command]") {
   CHECK(has(world.send({"INFO", "cpu"}), "used_cpu_sys:0.250000\r\nused_cpu_user:1.500000\r\n"));
   CHECK(has(world.send({"INFO", "memory"}), "used_memory_rss:3145728\r\nused_memory_rss_human:3.00M\r\n"));
   CHECK(has(world.send({"INFO", "clients"}), "connected_clients:1\r\n"));
-}
-
-TEST_CASE("INFO keyspace lists the databases that hold keys", "[command]") {
-  World world;
-  world.send({"BF.ADD", "a", "x"});
-  world.send({"SELECT", "5"});
-  world.send({"BF.ADD", "b", "x"});
-  CHECK(world.send({"INFO", "keyspace"}) ==
-        "$# Keyspace\r\ndb0:keys=1,expires=0,avg_ttl=0,subexpiry=0\r\n"
-        "db5:keys=1,expires=0,avg_ttl=0,subexpiry=0\r\n");
 }
 
 TEST_CASE("INFO persistence shows the results of saves", "[command]") {
@@ -376,6 +350,15 @@ TEST_CASE("the rate of operations is that of the last seconds", "[command]") {
   CHECK(has(world.send({"INFO", "stats"}), "instantaneous_ops_per_sec:300\r\n"));
   world.steady_now += std::chrono::seconds(100);
   CHECK(has(world.send({"INFO", "stats"}), "instantaneous_ops_per_sec:0\r\n"));
+}
+
+TEST_CASE("INFO shows the transfer under way", "[command]") {
+  World world;
+  world.adoptions.state = {.waiting = 2, .what = "import", .bytes_done = 5, .bytes_total = 9};
+  const std::string info = world.send({"INFO", "sepal"});
+  for (const char* const line : {"transfer_running:import\r\n", "transfers_waiting:2\r\n",
+                                 "transfer_bytes:5\r\n", "transfer_bytes_total:9\r\n"})
+    CHECK(has(info, line));
 }
 
 }  // namespace info_test

@@ -49,36 +49,6 @@ TEST_CASE("MONITOR shows time, database, address and words of each command that 
   CHECK(world.shown() == "[3 unix:/run/sepal.sock] \"SELECT\" \"3\"\r\n");
 }
 
-TEST_CASE("MONITOR does not show secrets, administration, QUIT, and what was refused", "[command]") {
-  MonitoredWorld world;
-  for (const std::initializer_list<std::string_view> words :
-       std::initializer_list<std::initializer_list<std::string_view>>{{"CONFIG", "GET", "*"},
-                                                                      {"CONFIG", "SET", "requirepass", ""},
-                                                                      {"NOSUCH"},
-                                                                      {"PING", "1", "2", "3"},
-                                                                      {"BF.ADD", "k"},
-                                                                      {"SLOWLOG", "GET"},
-                                                                      {"CLIENT", "LIST"},
-                                                                      {"QUIT"}})
-    world.send_from("b", words);
-  CHECK(world.shown() == "\"PING\" \"1\" \"2\" \"3\"\r\n");
-  world.send_from("b", {"AUTH", "secret"});
-  world.send_from("b", {"HELLO", "2", "AUTH", "default", "secret"});
-  CHECK(world.shown() ==
-        "\"AUTH\" \"(redacted)\"\r\n\"HELLO\" \"2\" \"AUTH\" \"(redacted)\" \"(redacted)\"\r\n");
-}
-
-TEST_CASE("MONITOR shows the commands of a transaction when they run", "[command]") {
-  MonitoredWorld world;
-  world.send_from("b", {"MULTI"});
-  world.send_from("b", {"BF.ADD", "k", "a"});
-  world.send_from("b", {"BF.ADD", "k", "b"});
-  world.send_from("b", {"PING"});
-  CHECK(world.shown() == "\"MULTI\"\r\n");
-  CHECK(world.send_from("b", {"EXEC"}) == "*[:1, :1, +PONG]");
-  CHECK(world.shown() == "\"BF.ADD\" \"k\" \"a\"\r\n\"BF.ADD\" \"k\" \"b\"\r\n\"PING\"\r\n\"EXEC\"\r\n");
-}
-
 TEST_CASE("RESET ends MONITOR, and so does the end of its client", "[command]") {
   MonitoredWorld world;
   CHECK(world.send({"CLIENT", "INFO"}).find(" flags=O ") != std::string::npos);
@@ -110,13 +80,6 @@ TEST_CASE("a line of MONITOR cuts a long word, and ends behind a mebibyte", "[co
   const std::string shown = world.shown();
   CHECK(shown.ends_with("z\" \"... (3 more arguments)\"\r\n"));
   CHECK(shown.size() < 1024 * 1024 + 2 * word_bytes_max);
-}
-
-TEST_CASE("a pause does not hold a monitor", "[command]") {
-  MonitoredWorld world;
-  world.send_from("b", {"CLIENT", "PAUSE", "1000"});
-  CHECK(world.send({"PING"}) == "+PONG");
-  CHECK(world.send_from("b", {"PING"}).empty());
 }
 
 TEST_CASE("lines on their way to monitors are bounded, and monitors that cannot follow are closed",

@@ -25,24 +25,6 @@ Answered dump(World& world, std::string_view key, std::string_view iterator) {
   return {.next = said.substr(3, comma - 3), .piece = said.substr(comma + 3, said.size() - comma - 4)};
 }
 
-TEST_CASE("BF.LOADCHUNK loads a dump of BF.SCANDUMP, and no client sees the filter before it is whole",
-          "[command][transfer]") {
-  World world;
-  world.send({"bf.madd", "k", "a", "b"});
-  world.send({"bf.add", "copy", "old"});
-  const Answered header = dump(world, "k", "0");
-  CHECK(header.next == "1");
-  const Answered data = dump(world, "k", "1");
-  CHECK(dump(world, "k", data.next).next == "0");
-  CHECK(world.send({"bf.loadchunk", "copy", header.next, header.piece}) == "+OK");
-  CHECK(world.send({"bf.mexists", "copy", "a", "old"}) == "*[:0, :1]");
-  CHECK(world.send({"bf.loadchunk", "copy", data.next, data.piece}) == "+OK");
-  CHECK(world.send({"bf.mexists", "copy", "a", "b", "old"}) == "*[:1, :1, :0]");
-  CHECK(world.send({"bf.loadchunk", "copy", data.next, data.piece}) == "+OK");
-  world.send({"del", "copy"});
-  CHECK(world.send({"bf.loadchunk", "copy", data.next, data.piece}) == "-ERR not found");
-}
-
 TEST_CASE("a filter with more layers than layers_max is refused with the limit", "[command][transfer]") {
   World from({.layers_max = 3});
   from.send({"bf.reserve", "k", "0.01", "1", "expansion", "1"});
@@ -87,40 +69,6 @@ TEST_CASE("an upload whose adoption was dropped does not count as loaded, whatev
   upload();
   world.adoptions.waiting.front().adoption.adopted();
   CHECK(retry() == "+OK");
-}
-
-TEST_CASE("a flush ends uploads", "[command][transfer]") {
-  World world;
-  world.send({"bf.add", "k", "a"});
-  const Answered header = dump(world, "k", "0");
-  const Answered data = dump(world, "k", "1");
-  for (const std::string_view flush : {"flushdb", "flushall"}) {
-    CHECK(world.send({"bf.loadchunk", "copy", header.next, header.piece}) == "+OK");
-    CHECK(world.send({flush}) == "+OK");
-    CHECK(world.send({"bf.loadchunk", "copy", data.next, data.piece}) == "-ERR not found");
-  }
-}
-
-TEST_CASE("no more uploads begin than uploads-max allows", "[command][transfer]") {
-  World world;
-  world.options.uploads_max = 1;
-  world.send({"bf.add", "k", "a"});
-  const Answered header = dump(world, "k", "0");
-  CHECK(world.send({"bf.loadchunk", "one", "1", header.piece}) == "+OK");
-  CHECK(world.send({"bf.loadchunk", "two", "1", header.piece}) ==
-        "-ERR as many filters are uploaded as uploads-max allows");
-}
-
-TEST_CASE("wrong iterators, keys and data get the errors of the reference", "[command][transfer]") {
-  World world;
-  CHECK(world.send({"bf.scandump", "none", "x"}) == "-ERR not found");
-  CHECK(world.send({"bf.loadchunk", "none", "x", "data"}) == "-ERR Second argument must be numeric");
-  CHECK(world.send({"bf.loadchunk", "none", "7", "data"}) == "-ERR not found");
-  CHECK(world.send({"bf.loadchunk", "none", "1", "data"}) == "-ERR received bad data");
-  world.send({"bf.add", "k", "a"});
-  CHECK(world.send({"bf.scandump", "k", "x"}) == "-Second argument must be numeric");
-  for (const std::string_view past : {"-1", "99999999", "9223372036854775807"})
-    CHECK(dump(world, "k", past).next == "0");
 }
 
 }  // namespace

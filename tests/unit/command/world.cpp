@@ -65,6 +65,13 @@ class Reader {
   std::string_view rest_;
 };
 
+std::string whole(resp::Reply& reply) {
+  std::string encoded;
+  reply.fill(std::numeric_limits<std::size_t>::max());
+  reply.swap_out(encoded);
+  return encoded;
+}
+
 }  // namespace
 
 std::string readable(std::string_view encoded) {
@@ -141,12 +148,41 @@ std::string World::send_words(std::string_view name, const std::vector<std::stri
     if (between_parts) between_parts(parts);
   }
   parts_before_the_last = parts;
-  std::string encoded;
   bytes_later = from.reply.bytes_later();
-  from.reply.fill(std::numeric_limits<std::size_t>::max());
-  from.reply.swap_out(encoded);
+  const std::string encoded = whole(from.reply);
   reply_bytes = encoded.size();
   return readable(encoded);
+}
+
+std::string World::adopt_first() {
+  if (adoptions.waiting.size() != 1) throw std::runtime_error("not one job waits");
+  const auto waiting = std::move(adoptions.waiting.front());
+  adoptions.waiting.clear();
+  const JobContext job{
+      .limits = keyspace.filter_limits(), .hold = [](std::uint64_t) { return Result<void>(); }, .go_on = {}};
+  resp::Reply reply;
+  if (waiting.errand.run) {
+    waiting.errand.run(job)(reply);
+    return readable(whole(reply));
+  }
+  const Adoption& adoption = waiting.adoption;
+  const keyspace::DatabaseKey key{.database = adoption.database, .key = adoption.key};
+  auto made = adoption.make(job);
+  Result<void> done = made ? Result<void>() : made.error();
+  if (made && adoption.still_wanted && !adoption.still_wanted()) done = fail(Errc::no_such_key);
+  if (done && !adoption.replace && keyspace.find(key) != nullptr) done = fail(Errc::key_exists);
+  if (done) done = keyspace.put(key, *made, adoption.deadline);
+  if (done && adoption.adopted) adoption.adopted();
+  adoption.answer(reply, done);
+  return readable(whole(reply));
+}
+
+std::string World::finish_script() {
+  while (!dispatcher.resume_script()) {
+  }
+  resp::Reply reply;
+  dispatcher.finish_script(reply);
+  return readable(whole(reply));
 }
 
 }  // namespace sepal::command::testing

@@ -152,6 +152,11 @@ class World {
   std::string send_from(std::string_view connection, std::initializer_list<std::string_view> words);
   std::string send_words(std::string_view connection, const std::vector<std::string_view>& words);
 
+  // Carries the only waiting job out, as the adopter does. Returns its reply. Throws if not one job waits.
+  std::string adopt_first();
+  // Runs the suspended script until it ends. Returns its reply.
+  std::string finish_script();
+
   sepal::test::FreeingHousekeeper housekeeper;
   settings::Settings settings;
   RuntimeOptions& options = settings.runtime;
