@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "support/catch.hpp"
 #include "unit/session/scheduler_world.hpp"
@@ -22,185 +24,37 @@ const std::string ping = request({"PING"});
 const std::string add = request({"BF.ADD", "k", "a"});
 constexpr std::uint64_t position = 100;
 
-// Short names of the states, so that a row of the table is short. An empty state: the client is gone.
-using After = std::optional<State>;
-constexpr After gone{};
-constexpr After reading{State::reading};
-constexpr After queued{State::queued};
-constexpr After sending{State::sending};
-constexpr After waiting{State::waiting};
-constexpr After held{State::held};
-constexpr After put_off{State::put_off};
-constexpr After paused{State::paused};
-constexpr After lingering{State::lingering};
-
-// The state after a whole turn with the event, and release_replies().
+// A state, its letter, and the state after a whole turn with each event and
+// release_replies(): a letter for an event.
 struct Row {
-  After bytes;       // the client has sent a PING
-  After peer_ended;  // its peer sends no more
-  After broken;      // its stream is broken
-  After room;        // its stream takes everything
-  After little;      // its stream takes one byte
-  After nothing;     // nothing has happened
-  After durable;     // the journal is durable up to its position, and has made progress
-  After progress;    // the journal has room
-  After pause_ends;  // a pause has ended
-  After answer;      // a job that it may wait for is done
-  After kill;
-  After idle;  // much time has passed, and idle clients are closed
-  After stop;  // the server stops, and the peer closes its side
+  State state;
+  char letter;
+  std::string_view after;  // "-": the client is gone; a blank: that cannot happen within a turn
 };
 
-// The compiler asks for a row for each state (-Wswitch).
-constexpr Row row_of(State state) {
-  switch (state) {
-    case State::reading:
-      return {.bytes = reading,
-              .peer_ended = gone,
-              .broken = gone,
-              .room = reading,
-              .little = reading,
-              .nothing = reading,
-              .durable = reading,
-              .progress = reading,
-              .pause_ends = reading,
-              .answer = reading,
-              .kill = gone,
-              .idle = gone,
-              .stop = lingering};
-    case State::received:
-      return {.bytes = reading,
-              .peer_ended = reading,
-              .broken = gone,
-              .room = reading,
-              .little = reading,
-              .nothing = reading,
-              .durable = reading,
-              .progress = reading,
-              .pause_ends = reading,
-              .answer = reading,
-              .kill = {},
-              .idle = {},
-              .stop = {}};
-    // Its unrun requests are more than two batches, so one turn leaves some of them.
-    case State::queued:
-      return {.bytes = queued,
-              .peer_ended = queued,
-              .broken = gone,
-              .room = queued,
-              .little = queued,
-              .nothing = queued,
-              .durable = queued,
-              .progress = queued,
-              .pause_ends = queued,
-              .answer = queued,
-              .kill = gone,
-              .idle = queued,
-              .stop = queued};
-    case State::kept:
-      return {.bytes = reading,
-              .peer_ended = reading,
-              .broken = gone,
-              .room = reading,
-              .little = reading,
-              .nothing = reading,
-              .durable = reading,
-              .progress = reading,
-              .pause_ends = reading,
-              .answer = reading,
-              .kill = {},
-              .idle = {},
-              .stop = {}};
-    case State::sending:
-      return {.bytes = sending,
-              .peer_ended = sending,
-              .broken = gone,
-              .room = lingering,
-              .little = sending,
-              .nothing = sending,
-              .durable = sending,
-              .progress = sending,
-              .pause_ends = sending,
-              .answer = sending,
-              .kill = gone,
-              .idle = gone,
-              .stop = sending};
-    case State::waiting:
-      return {.bytes = waiting,
-              .peer_ended = gone,
-              .broken = gone,
-              .room = waiting,
-              .little = waiting,
-              .nothing = waiting,
-              .durable = waiting,
-              .progress = waiting,
-              .pause_ends = waiting,
-              .answer = queued,
-              .kill = gone,
-              .idle = waiting,
-              .stop = gone};
-    case State::held:
-      return {.bytes = held,
-              .peer_ended = held,
-              .broken = gone,
-              .room = held,
-              .little = held,
-              .nothing = held,
-              .durable = reading,
-              .progress = held,
-              .pause_ends = held,
-              .answer = held,
-              .kill = gone,
-              .idle = held,
-              .stop = held};
-    case State::put_off:
-      return {.bytes = put_off,
-              .peer_ended = put_off,
-              .broken = gone,
-              .room = put_off,
-              .little = put_off,
-              .nothing = put_off,
-              .durable = queued,
-              .progress = queued,
-              .pause_ends = put_off,
-              .answer = put_off,
-              .kill = gone,
-              .idle = put_off,
-              .stop = put_off};
-    case State::paused:
-      return {.bytes = paused,
-              .peer_ended = paused,
-              .broken = gone,
-              .room = paused,
-              .little = paused,
-              .nothing = paused,
-              .durable = paused,
-              .progress = paused,
-              .pause_ends = queued,
-              .answer = paused,
-              .kill = gone,
-              .idle = paused,
-              .stop = gone};
-    case State::lingering:
-      return {.bytes = lingering,
-              .peer_ended = gone,
-              .broken = gone,
-              .room = lingering,
-              .little = lingering,
-              .nothing = lingering,
-              .durable = lingering,
-              .progress = lingering,
-              .pause_ends = lingering,
-              .answer = lingering,
-              .kill = lingering,
-              .idle = gone,
-              .stop = lingering};
-  }
-  return {};
-}
+// clang-format off
+constexpr Row table[] = {
+    // In the order of `events` below: bytes, peer ended, broken, room, little, nothing, durable, progress,
+    // pause ends, answer, kill, idle, stop.
+    {State::reading,   'R', "R--RRRRRRR--L"},
+    {State::received,  'N', "RR-RRRRRRR   "},
+    {State::queued,    'Q', "QQ-QQQQQQQ-QQ"},  // it has more requests than two batches: a turn leaves some
+    {State::kept,      'K', "RR-RRRRRRR   "},
+    {State::sending,   'S', "SS-LSSSSSS--S"},
+    {State::waiting,   'W', "W--WWWWWWQ-W-"},
+    {State::held,      'H', "HH-HHHRHHH-HH"},
+    {State::put_off,   'O', "OO-OOOQQOO-OO"},
+    {State::paused,    'P', "PP-PPPPPQP-P-"},
+    {State::lingering, 'L', "L--LLLLLLLL-L"},
+};
+// clang-format on
 
-// The last value of State. The test of the table goes up to it.
-constexpr State last_state = State::lingering;
+// Empty: the client is gone.
+std::optional<State> state_of(char letter) {
+  for (const Row& row : table)
+    if (row.letter == letter) return row.state;
+  return std::nullopt;
+}
 
 // A world with one client in the state. If the state exists only within a turn, that turn has not ended.
 std::unique_ptr<SchedulerWorld> client_in(State state) {
@@ -276,24 +130,6 @@ std::optional<std::uint32_t> watched_in(State state) {
   return std::nullopt;
 }
 
-void check(State state, const char* event, After expected, const auto& happen) {
-  const auto world = client_in(state);
-  happen(*world);
-  if (is_within_turn(state)) {
-    world->finish();
-  } else {
-    world->scheduler.release_replies(world->progress);
-  }
-  INFO("state " << static_cast<int>(state) << " event " << event);
-  REQUIRE(world->peer().destroyed == !expected.has_value());
-  CHECK(world->gone == (expected ? 0 : 1));
-  CHECK(world->left == (!expected || *expected == State::lingering ? 1 : 0));
-  if (!expected) return;
-  CHECK(static_cast<int>(world->state()) == static_cast<int>(*expected));
-  if (const auto events = watched_in(*expected))
-    CHECK(world->peer().watched == (*events | (world->bytes_unsent() > 0 ? writable : 0)));
-}
-
 // A turn with these events. If a turn has not ended, the events come in that turn.
 void happens(SchedulerWorld& world, State state, std::uint32_t events) {
   if (is_within_turn(state)) {
@@ -303,50 +139,90 @@ void happens(SchedulerWorld& world, State state, std::uint32_t events) {
   world.happens(events);
 }
 
+struct Event {
+  const char* name;
+  void (*happen)(SchedulerWorld& world, State state);
+};
+
+constexpr Event events[] = {
+    {"the client has sent a PING",
+     [](SchedulerWorld& world, State state) {
+       world.peer().to_send += ping;
+       happens(world, state, readable);
+     }},
+    {"its peer sends no more",
+     [](SchedulerWorld& world, State state) {
+       world.peer().ended = true;
+       happens(world, state, readable | peer_gone);
+     }},
+    {"its stream is broken",
+     [](SchedulerWorld& world, State state) {
+       world.peer().broken = true;
+       happens(world, state, readable | broken | peer_gone);
+     }},
+    {"its stream takes everything",
+     [](SchedulerWorld& world, State state) {
+       world.peer().room = test::Peer::any_amount;
+       happens(world, state, writable);
+     }},
+    {"its stream takes one byte",
+     [](SchedulerWorld& world, State state) {
+       world.peer().room = 1;
+       happens(world, state, writable);
+     }},
+    {"nothing has happened",
+     [](SchedulerWorld& world, State state) {
+       if (!is_within_turn(state)) world.turn({});
+     }},
+    {"the journal is durable up to its position, and has made progress",
+     [](SchedulerWorld& world, State /*state*/) {
+       world.ground.journal.durable = position;
+       ++world.progress;
+     }},
+    {"the journal has room", [](SchedulerWorld& world, State /*state*/) { ++world.progress; }},
+    {"a pause has ended",
+     [](SchedulerWorld& world, State state) {
+       if (!is_within_turn(state)) world.scheduler.end_pause(SteadyTime::max());
+     }},
+    {"a job that it may wait for is done",
+     [](SchedulerWorld& world, State /*state*/) {
+       world.scheduler.answer(world.id(), [](resp::Reply& reply) { reply.ok(); });
+     }},
+    {"it is killed", [](SchedulerWorld& world, State /*state*/) { world.scheduler.kill(world.id()); }},
+    {"much time has passed, and idle clients are closed",
+     [](SchedulerWorld& world, State /*state*/) {
+       world.scheduler.sweep(StandingClock::now() + std::chrono::hours(1), {.idle = std::chrono::seconds(1)});
+     }},
+    {"the server stops, and the peer closes its side",
+     [](SchedulerWorld& world, State /*state*/) { world.scheduler.stop(); }},
+};
+
+void check(State state, const Event& event, std::optional<State> expected) {
+  const auto world = client_in(state);
+  event.happen(*world, state);
+  if (is_within_turn(state)) {
+    world->finish();
+  } else {
+    world->scheduler.release_replies(world->progress);
+  }
+  INFO("state " << static_cast<int>(state) << " event: " << event.name);
+  REQUIRE(world->peer().destroyed == !expected.has_value());
+  CHECK(world->gone == (expected ? 0 : 1));
+  CHECK(world->left == (!expected || *expected == State::lingering ? 1 : 0));
+  if (!expected) return;
+  CHECK(static_cast<int>(world->state()) == static_cast<int>(*expected));
+  if (const auto watched = watched_in(*expected))
+    CHECK(world->peer().watched == (*watched | (world->bytes_unsent() > 0 ? writable : 0)));
+}
+
 TEST_CASE("every event in every state leads to the state of the table", "[session]") {
-  for (int number = 0; number <= static_cast<int>(last_state); ++number) {
-    const auto state = static_cast<State>(number);
-    const Row row = row_of(state);
-    check(state, "bytes", row.bytes, [&](SchedulerWorld& world) {
-      world.peer().to_send += ping;
-      happens(world, state, readable);
-    });
-    check(state, "peer ended", row.peer_ended, [&](SchedulerWorld& world) {
-      world.peer().ended = true;
-      happens(world, state, readable | peer_gone);
-    });
-    check(state, "broken", row.broken, [&](SchedulerWorld& world) {
-      world.peer().broken = true;
-      happens(world, state, readable | broken | peer_gone);
-    });
-    check(state, "room", row.room, [&](SchedulerWorld& world) {
-      world.peer().room = test::Peer::any_amount;
-      happens(world, state, writable);
-    });
-    check(state, "little", row.little, [&](SchedulerWorld& world) {
-      world.peer().room = 1;
-      happens(world, state, writable);
-    });
-    check(state, "nothing", row.nothing, [&](SchedulerWorld& world) {
-      if (!is_within_turn(state)) world.turn({});
-    });
-    check(state, "durable", row.durable, [&](SchedulerWorld& world) {
-      world.ground.journal.durable = position;
-      ++world.progress;
-    });
-    check(state, "progress", row.progress, [&](SchedulerWorld& world) { ++world.progress; });
-    check(state, "pause ends", row.pause_ends, [&](SchedulerWorld& world) {
-      if (!is_within_turn(state)) world.scheduler.end_pause(SteadyTime::max());
-    });
-    check(state, "answer", row.answer, [&](SchedulerWorld& world) {
-      world.scheduler.answer(world.id(), [](resp::Reply& reply) { reply.ok(); });
-    });
-    if (is_within_turn(state)) continue;
-    check(state, "kill", row.kill, [&](SchedulerWorld& world) { world.scheduler.kill(world.id()); });
-    check(state, "idle", row.idle, [&](SchedulerWorld& world) {
-      world.scheduler.sweep(StandingClock::now() + std::chrono::hours(1), {.idle = std::chrono::seconds(1)});
-    });
-    check(state, "stop", row.stop, [&](SchedulerWorld& world) { world.scheduler.stop(); });
+  static_assert(std::size(table) == static_cast<std::size_t>(State::lingering) + 1);
+  for (std::size_t number = 0; number < std::size(table); ++number) {
+    const Row& row = table[number];
+    REQUIRE(static_cast<std::size_t>(row.state) == number);
+    REQUIRE(row.after.size() == std::size(events));
+    for (std::size_t event = 0; event < std::size(events); ++event)
+      if (row.after[event] != ' ') check(row.state, events[event], state_of(row.after[event]));
   }
 }
 
