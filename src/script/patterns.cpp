@@ -3,8 +3,8 @@
 // that a pattern takes may grow with any power of the text's length.
 //
 //     find, match, gmatch, gsub    try each place of the text
-//       Matcher::match()           the items of a pattern in turn; calls itself for what may match in several
-//       ways
+//       Matcher::match()           the items of a pattern in turn; calls itself for what may match in
+//                                  several ways
 //         step()                   counts the work, and asks (State::ask)
 
 #include <sepal/base/assert.hpp>

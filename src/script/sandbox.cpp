@@ -16,9 +16,8 @@
 //     reach memory by bytecode              load and loadstring take text only
 //     go on after it was ended              pcall, xpcall and coroutine.resume raise the end again
 //     loop where no hook is called          no newproxy; the handler of xpcall runs behind the error;
-//     functions
-//                                           in C that may take long ask (State::spend): bounded.cpp,
-//                                           bounded_tables.cpp, patterns.cpp, json.cpp
+//                                           functions in C that may take long ask (State::spend):
+//                                           bounded.cpp, bounded_tables.cpp, patterns.cpp, json.cpp
 //     use up the stack, or write beyond     a limit for patterns, for the digits of bit.tohex, for unpack
 //     take memory that Lua does not count   json.cpp
 //

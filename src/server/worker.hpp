@@ -148,11 +148,11 @@ class Worker {
   std::optional<SteadyTime> pause_awaited_;  // the time that pause_timer_ waits for
   bool stopping_ = false;
   RefusalLog refusals_;
-  // How much the log has told of something that is counted.
+  // Events that are counted, and of which the log tells now and then.
   struct Told {
     std::uint64_t count = 0;
     SteadyTime due{};  // of the next line
-    // How many a line has to tell of now; 0: there is no line.
+    // The number of new events for a line that is due; 0: no line is due.
     std::uint64_t take(std::uint64_t counted, SteadyTime now);
   };
   Told slow_strangers_;

@@ -97,7 +97,7 @@ void FirstRequests::run(LinesAhead& lines) {
   }
 }
 
-// Settles the record of all groups, as a session does for its batch. The groups share one record of the
+// Seals the record of all groups, as a session does for its batch. The groups share one record of the
 // dispatcher, so it must be taken before any session runs a batch. Outside the gate, as
 // WorkerLog::seal_record() asks.
 void FirstRequests::seal_record() {

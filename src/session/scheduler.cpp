@@ -311,7 +311,7 @@ bool Scheduler::send_pushed(Client& client) {
   return send(client, lines);
 }
 
-// Sends of the outbox what the stream takes. False when the stream is broken.
+// Sends as much of the outbox as the stream takes. False when the stream is broken.
 bool Scheduler::flush(Client& client) {
   std::size_t flushed = 0;
   while (!client.outbox.empty() && flushed < flushed_bytes_max) {

@@ -1,7 +1,7 @@
 """The recorded exchanges with the reference server, replayed against sepald.
 
 Every case that sends only commands of conformance/core-commands.txt runs. deviations.txt names the cases that differ
-on purpose; docs/protocol.md gives the reason for each. If one of them passes, that is an error too, so the list stays
+on purpose, with the reason for each. If one of them passes, that is an error too, so the list stays
 true.
 """
 

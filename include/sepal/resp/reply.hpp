@@ -79,7 +79,7 @@ class Reply {
   void raw_later(std::vector<Piece> pieces);  // encoded
   [[nodiscard]] bool has_later() const { return later_ != nullptr; }
   [[nodiscard]] std::uint64_t bytes_later() const { return has_later() ? later_->bytes_left : 0; }
-  // Appends of these bytes until bytes() has `size_max`, or all are appended; frees the memory of what is.
+  // Appends these bytes until bytes() has `size_max`, or all are appended; frees their memory.
   void fill(std::size_t size_max);
 
   // Appends all of them.

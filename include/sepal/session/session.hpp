@@ -11,7 +11,7 @@
 //
 //     enter side: r r r [needs alone]   close: [again, alone] r r r   enter side: r r r
 //
-// Whatever a batch has added is in the journal before its replies leave. Where the policy asks for more, the
+// All that a batch has added is in the journal before its replies leave. Where the policy asks for more, the
 // session keeps the replies of a batch, and runs nothing, until the journal is durable up to a position that
 // the batch has told (Step::hold). A request for which the journal has no room yet is put back into the
 // input, and is run later (Step::later), as is a request that a CLIENT PAUSE holds up (Step::pause). The

@@ -74,7 +74,7 @@ Next set_deadline(Context& context, Timing timing) {
     return Next::done;
   }
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-  // Whatever changes nothing is answered here, without closing the gate.
+  // A request that changes nothing is answered here, without closing the gate.
   if (find(context, key.key) == nullptr ||
       !holds(condition, context.services.keyspace.deadline(key), *time)) {
     context.reply.integer(0);

@@ -11,7 +11,7 @@
 
 namespace sepal::command {
 
-// How many keys a request has that says so itself; nothing if the number is wrong.
+// The number of keys that a word of the request gives; nothing if that word is no such number.
 [[nodiscard]] inline std::optional<std::size_t> counted_keys(const CommandSpec& row,
                                                              std::span<const std::string_view> words) {
   const auto count_at = static_cast<std::size_t>(row.keys.count_at);

@@ -90,7 +90,7 @@ bool ItemStream::cut(ItemBlock& block, bool at_end) {
   return true;
 }
 
-// Why a block without a whole item cannot become one by reading more.
+// The error of a block that has no whole item and will have none. Nothing: reading on may complete its item.
 std::optional<Error> ItemStream::refusal(const ItemBlock& block, bool at_end) const {
   const std::string_view bytes = block.bytes();
   const std::string limit = std::to_string(options_.item_bytes_max) + " bytes";

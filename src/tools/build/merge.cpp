@@ -28,7 +28,7 @@ constexpr std::size_t piece_bytes = 1 << 20;
 // An estimate from the set bits is nearly always within this many square roots of the count.
 constexpr double estimate_tolerance = 4;
 
-// In what two filters differ that cannot be merged; empty if they can be merged.
+// The difference that keeps two filters from being merged; empty: they can be merged.
 std::string difference(const ImageHeader& a, const ImageHeader& b) {
   const auto text = [](const char* what, std::uint64_t one, std::uint64_t other) {
     return format("%s (%llu and %llu)", what, wide(one), wide(other));

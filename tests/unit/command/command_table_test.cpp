@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -54,20 +57,64 @@ std::string as_written(std::string_view name) {
   return written;
 }
 
-// The first column of the tables under "## Commands": | `BF.ADD key item` | ... A bar is escaped there.
-std::set<std::string> documented_commands() {
-  std::set<std::string> commands;
-  std::istringstream lines(text_of_file(source_folder / "docs/protocol.md"));
+const std::filesystem::path protocol = source_folder / "docs/protocol.md";
+
+// A bar would end a cell of the table.
+std::string escaped(std::string_view text) {
+  std::string cell;
+  for (const char letter : text) cell += letter == '|' ? "\\|" : std::string(1, letter);
+  return cell;
+}
+
+// A command's line in docs/protocol.md.
+std::string line_of(const CommandSpec& row) {
+  const std::string syntax = (row.syntax.empty() ? "" : " ") + std::string(row.syntax);
+  return "| `" + escaped(as_written(row.name) + syntax) + "` | " + escaped(row.summary) + " |";
+}
+
+// The row of such a line: that with the longest name with which the syntax begins. Null: it has none.
+const CommandSpec* row_of(std::string_view line) {
+  const CommandSpec* found = nullptr;
+  for (const CommandSpec* row : all_rows()) {
+    const std::string begin = "| `" + as_written(row->name);
+    if (!line.starts_with(begin) || (line[begin.size()] != ' ' && line[begin.size()] != '`')) continue;
+    if (found == nullptr || found->name.size() < row->name.size()) found = row;
+  }
+  return found;
+}
+
+// The document with the line of each command in its place. A command that it lacks follows the others of its
+// group, which the author may move; a line that names no command is left out.
+std::vector<std::string> with_commands(const std::vector<std::string>& lines) {
+  std::vector<std::string> written;
+  std::set<const CommandSpec*> missing;
+  for (const CommandSpec* row : all_rows())
+    if (row->run != nullptr) missing.insert(row);
+  std::map<std::string_view, std::string> last_of_group;
   bool in_section = false;
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : lines) {
     if (line.starts_with("## ")) in_section = line == "## Commands";
     if (line.starts_with("### Filters in detail")) in_section = false;
-    if (!in_section || !line.starts_with("| `")) continue;
-    std::string cell = line.substr(3, line.find('`', 3) - 3);
-    std::erase(cell, '\\');
-    commands.insert(cell);
+    const bool is_command = in_section && line.starts_with("| `");
+    const CommandSpec* const row = is_command ? row_of(line) : nullptr;
+    if (row != nullptr && missing.erase(row) == 1) last_of_group[row->group] = line_of(*row);
+    if (!is_command || row != nullptr) written.push_back(row == nullptr ? line : line_of(*row));
   }
-  return commands;
+  for (const CommandSpec* row : missing) {
+    INFO(row->name << " is of a group that no table has");
+    REQUIRE(last_of_group.contains(row->group));
+    written.insert(std::ranges::find(written, last_of_group[row->group]) + 1, line_of(*row));
+  }
+  return written;
+}
+
+// The lines that only `some` has.
+std::vector<std::string> missing_in(const std::vector<std::string>& others,
+                                    const std::vector<std::string>& some) {
+  std::vector<std::string> missing;
+  for (const std::string& line : some)
+    if (std::ranges::count(others, line) != std::ranges::count(some, line)) missing.push_back(line);
+  return missing;
 }
 
 }  // namespace
@@ -128,13 +175,19 @@ TEST_CASE("a command that writes is run alone, or asks for it when it must", "[c
   }
 }
 
-TEST_CASE("docs/protocol.md lists exactly the commands of the table, with their syntax", "[command]") {
-  std::set<std::string> expected;
-  for (const CommandSpec* row : all_rows()) {
-    if (row->run == nullptr) continue;
-    expected.insert(as_written(row->name) + (row->syntax.empty() ? "" : " ") + std::string(row->syntax));
+TEST_CASE("docs/protocol.md has the table's commands; with SEPAL_WRITE=1 this test writes them",
+          "[command]") {
+  std::vector<std::string> lines;
+  std::istringstream text(text_of_file(protocol));
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  const std::vector<std::string> expected = with_commands(lines);
+  if (std::getenv("SEPAL_WRITE") != nullptr) {
+    std::ofstream file(protocol);
+    for (const std::string& line : expected) file << line << "\n";
+  } else {
+    CHECK(missing_in(lines, expected) == std::vector<std::string>());
+    CHECK(missing_in(expected, lines) == std::vector<std::string>());
   }
-  CHECK(documented_commands() == expected);
 }
 
 // All text of the recorded cases and of these tests, in lower case and without blanks; and the requests of

@@ -5,18 +5,7 @@
 //     data          some bytes of the bitmaps, which are taken one behind the other, oldest layer first
 //     first data    has the image header as well: of the instant at which its bits were taken
 //
-//     offset  size  field (little endian)
-//     0       4     magic "SPLC"
-//     4       2     version (1)
-//     6       2     flags (0)
-//     8       8     identity of the dump: pieces of another filter, or of another process, have another one
-//     16      8     offset of the data in the bitmaps
-//     24      8     bytes of all bitmaps
-//     32      4     I, bytes of the image header; 0: it is not in this piece
-//     36      4     D, bytes of the data; 0 in the header
-//     40      I     image header (image.hpp)
-//     40+I    D     data
-//     40+I+D  8     checksum over all before it
+// docs/formats.md, "Pieces of a dump", has the bytes.
 //
 // Clients may add meanwhile. The items that the header counts are in the bits, because the bits are read
 // later and never go back to 0. The bits may also have a part of what came after. A filter whose layers are

@@ -1,42 +1,8 @@
 // The header of a filter's image: what its bits mean. The bits themselves follow in whatever container holds
 // the image (a snapshot file, a pack, an export), layer by layer, oldest first.
 //
-//     offset  size  field (little endian)
-//     0       4     magic "SPLF"
-//     4       2     version of this header: the hash and 1
-//     6       2     hash (ItemHash): 0 XXH3; 1 RedisBloom's; 2 none, this is a string; 3 XXH3 above
-//                   the bitmap of a client
-//     8       8     seed
-//     16      8     error rate of the filter (IEEE 754 double)
-//     24      8     capacity of the first layer
-//     32      4     expansion (0: does not scale)
-//     36      4     layer count L
-//     40      48*L  layers, oldest first:
-//                     8 capacity, 8 error rate (double), 8 block count, 4 block bits, 4 probe count,
-//                     8 item count, 1 layout (Layout): 0 blocks; 1 double hashing, in layers that came from
-//                     RedisBloom, whose block bits are 64; 3 a client's bitmap, whose block bits are 64,
-//                     1 scheme (Scheme), 1 bits of the last word that are not used, 1 zero, 4 first seed.
-//                     The last four numbers are 0 in other layouts
-//
-// Where the bits of an item are, with hash 0. The item's fingerprint is the 128 bits of XXH3 under the seed,
-// two halves of 64 bits: low and high. In a layer the item has the block low * block_count / 2^64. In the
-// block, for j from 0 to probe count - 1, it has the position (high * multiplier[j] mod 2^64) * block_bits /
-// 2^64; the multipliers are in src/bloom/kernel/probe.hpp. Position p is bit p % 64, from the least
-// significant, of the block's 64-bit word p / 64. Words are little endian.
-//
-// With hash 1 the halves are what ItemHash::redisbloom says. In a layer of blocks they are used in the same
-// way. In a layer of layout 1 the position j is ((low + j * high) mod 2^64) mod the layer's bits, counted
-// through all of its words.
-//
-// With hash 2 the layer's bits are the bytes of a string, and the item count is the string's length. There is
-// one layer, of layout 2, whose block bits are 64, whose probe count is 0, and whose capacity is the number
-// of bytes in its blocks. The rates and the seed mean nothing.
-//
-// With hash 3 the oldest layer has layout 3: schemes.hpp says where an item's bits are in it. It takes no
-// items, and its item count is an estimate. The other layers have the layout 0, and fingerprints as with
-// hash 0.
-//
-// The header has no checksum of its own: its container has one over these bytes.
+// docs/formats.md has the bytes ("The image header"), and where the bits of an item are ("From an item to its
+// bits"). The header has no checksum of its own: its container has one over these bytes.
 #pragma once
 
 #include <sepal/base/result.hpp>

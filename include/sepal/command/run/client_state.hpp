@@ -51,8 +51,8 @@ struct Administration {
 enum class Replies : std::uint8_t {
   all,
   none,
-  all_but_two,  // not that of the request that runs (CLIENT REPLY SKIP), and not the next one
-  all_but_one,  // not that of the next request, or of the one that runs
+  all_but_two,  // all but the replies to the running request (CLIENT REPLY SKIP) and to the next one
+  all_but_one,  // all but the reply to the next request; while that runs, all but its reply
 };
 
 // Guarded by the gate: the client's own worker changes it inside the gate; other threads look at it or change
