@@ -8,7 +8,7 @@
 #include <sepal/base/gate.hpp>
 #include <sepal/base/hash.hpp>
 #include <sepal/storage/format/journal_format.hpp>
-#include <sepal/storage/journal/replay.hpp>
+#include <sepal/storage/replay/replay.hpp>
 
 #include <algorithm>
 #include <chrono>

@@ -7,7 +7,7 @@
 #include <sepal/base/gate.hpp>
 #include <sepal/storage/examine/examine.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
-#include <sepal/storage/journal/replay.hpp>
+#include <sepal/storage/replay/replay.hpp>
 
 #include <cstdint>
 #include <cstdlib>

@@ -8,7 +8,7 @@
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/storage/examine/examine.hpp>
 #include <sepal/storage/generation/adopted_files.hpp>
-#include <sepal/storage/journal/replay.hpp>
+#include <sepal/storage/replay/replay.hpp>
 
 #include <array>
 #include <cstdlib>

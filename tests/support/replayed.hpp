@@ -2,7 +2,7 @@
 #pragma once
 
 #include <sepal/base/gate.hpp>
-#include <sepal/storage/journal/replay.hpp>
+#include <sepal/storage/replay/replay.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -6,8 +6,8 @@
 #include <sepal/storage/generation/adopted_files.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
 #include <sepal/storage/journal/journal.hpp>
-#include <sepal/storage/journal/replay.hpp>
 #include <sepal/storage/journal/reserve.hpp>
+#include <sepal/storage/replay/replay.hpp>
 
 #include <cstdint>
 #include <memory>

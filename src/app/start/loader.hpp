@@ -9,7 +9,7 @@
 #include <sepal/command/run/services.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
-#include <sepal/storage/journal/replay.hpp>
+#include <sepal/storage/replay/replay.hpp>
 
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,6 @@
 #include "storage/disk/damage.hpp"
 
-#include <sepal/storage/examine/examine.hpp>
+#include <sepal/storage/disk/fact.hpp>
 
 namespace sepal::storage {
 namespace {

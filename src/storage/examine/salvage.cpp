@@ -6,6 +6,7 @@
 // applied, because a change may be missing that gave a key another filter. Each filter, file and part of the
 // journal that is missing gets one line of the report.
 #include <sepal/storage/examine/examine.hpp>
+#include <sepal/storage/format/named_lines.hpp>
 #include <sepal/storage/generation/adopted_files.hpp>
 #include <sepal/storage/generation/snapshot.hpp>
 
@@ -20,16 +21,15 @@
 #include "storage/disk/damage.hpp"
 #include "storage/disk/tolerant_disk.hpp"
 #include "storage/examine/record_salvage.hpp"
-#include "storage/format/named_lines.hpp"
 #include "storage/format/sealed_reader.hpp"
 #include "storage/generation/current_generation.hpp"
 #include "storage/generation/generation_reader.hpp"
 #include "storage/generation/identity.hpp"
 #include "storage/generation/record_reader.hpp"
 #include "storage/journal/frame_groups.hpp"
-#include "storage/journal/journal_applier.hpp"
 #include "storage/journal/journal_reader.hpp"
 #include "storage/journal/segment_files.hpp"
+#include "storage/replay/journal_applier.hpp"
 
 namespace sepal::storage {
 namespace {
@@ -225,7 +225,8 @@ class Salvage {
     positions_.note(loaded, *loaded.filter);
     // A record that a search has found may be a client's value. Its position must not decide how far the
     // journal has to reach: the journal would seem to be damaged.
-    if (in_order) highest_.note(loaded, *loaded.filter);
+    if (in_order)
+      highest_.note(value::row_of(*loaded.filter).repeat, loaded.cut_position, loaded.journal_position);
     return keyspace_.put(key, loaded.filter, loaded.deadline);
   }
 

@@ -6,6 +6,7 @@
 // end. whole_disk_ gives the errors of the disk as they are, for questions whose answer is no part of the
 // data.
 #include <sepal/storage/examine/examine.hpp>
+#include <sepal/storage/format/named_lines.hpp>
 #include <sepal/storage/generation/adopted_files.hpp>
 #include <sepal/storage/generation/filter_file.hpp>
 #include <sepal/storage/journal/reserve.hpp>
@@ -17,7 +18,6 @@
 #include "storage/disk/damage.hpp"
 #include "storage/disk/tolerant_disk.hpp"
 #include "storage/examine/record_salvage.hpp"
-#include "storage/format/named_lines.hpp"
 #include "storage/format/operation_decoder.hpp"
 #include "storage/generation/current_generation.hpp"
 #include "storage/generation/generation_reader.hpp"
@@ -25,8 +25,8 @@
 #include "storage/generation/identity.hpp"
 #include "storage/generation/record_reader.hpp"
 #include "storage/journal/frame_groups.hpp"
-#include "storage/journal/journal_applier.hpp"
 #include "storage/journal/journal_reader.hpp"
+#include "storage/replay/journal_applier.hpp"
 
 namespace sepal::storage {
 namespace {
@@ -97,7 +97,7 @@ class Verification {
                                 " is not there, because the first save has not quite ended: a start ends it");
     const auto look = [this](std::span<LoadedFilter> filters) {
       for (LoadedFilter& loaded : filters) {
-        highest_.note(loaded, *loaded.filter);
+        highest_.note(value::row_of(*loaded.filter).repeat, loaded.cut_position, loaded.journal_position);
         ++(loaded.filter->is_string() ? strings_ : filters_);
         // Frees it. Its bits were verified, and not filled in (Bits::checked), so it has hardly taken any
         // memory.

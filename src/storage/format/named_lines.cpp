@@ -1,8 +1,6 @@
-#include "storage/format/named_lines.hpp"
-
 #include <sepal/base/whole_number.hpp>
+#include <sepal/storage/format/named_lines.hpp>
 #include <sepal/storage/format/snapshot_format.hpp>
-#include <sepal/storage/generation/data_directory.hpp>
 
 #include <charconv>
 #include <span>

@@ -1,14 +1,14 @@
 #include "storage/generation/current_generation.hpp"
 
-#include <sepal/storage/examine/backup.hpp>
 #include <sepal/storage/format/journal_format.hpp>
+#include <sepal/storage/format/named_lines.hpp>
 #include <sepal/storage/format/snapshot_format.hpp>
+#include <sepal/storage/generation/restore.hpp>
 
 #include <algorithm>
 #include <string>
 
 #include "storage/disk/damage.hpp"
-#include "storage/format/named_lines.hpp"
 #include "storage/generation/generation_reader.hpp"
 #include "storage/generation/record_reader.hpp"
 

@@ -1,5 +1,6 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/log/event.hpp>
+#include <sepal/storage/format/named_lines.hpp>
 #include <sepal/storage/format/snapshot_format.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
 
@@ -8,7 +9,6 @@
 #include <utility>
 
 #include "storage/disk/damage.hpp"
-#include "storage/format/named_lines.hpp"
 #include "storage/generation/current_generation.hpp"
 #include "storage/generation/generation_import.hpp"
 #include "storage/generation/generation_reader.hpp"

@@ -30,7 +30,7 @@
 #include <sepal/base/result.hpp>
 #include <sepal/storage/disk/disk.hpp>
 #include <sepal/storage/format/journal_format.hpp>
-#include <sepal/storage/journal/replay.hpp>
+#include <sepal/storage/journal/highest_positions.hpp>
 
 #include <cstddef>
 #include <cstdint>

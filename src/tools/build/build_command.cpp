@@ -1,3 +1,4 @@
+#include <sepal/storage/format/named_lines.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
 
 #include <algorithm>

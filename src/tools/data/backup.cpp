@@ -2,6 +2,7 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/storage/disk/disk.hpp>
+#include <sepal/storage/generation/restore.hpp>
 
 #include <cerrno>
 #include <chrono>

@@ -3,7 +3,7 @@
 #include <sepal/base/gate.hpp>
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
-#include <sepal/storage/journal/replay.hpp>
+#include <sepal/storage/replay/replay.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include <sepal/bloom/foreign/rdb.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/keyspace/mutator.hpp>
-#include <sepal/storage/journal/replay.hpp>
+#include <sepal/storage/replay/replay.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -1,5 +1,6 @@
 #include <sepal/storage/examine/backup.hpp>
 #include <sepal/storage/examine/examine.hpp>
+#include <sepal/storage/generation/restore.hpp>
 
 #include <algorithm>
 #include <optional>

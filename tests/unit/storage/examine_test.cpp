@@ -1,7 +1,7 @@
 #include <sepal/base/gate.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/storage/examine/examine.hpp>
-#include <sepal/storage/journal/replay.hpp>
+#include <sepal/storage/replay/replay.hpp>
 
 #include <algorithm>
 #include <optional>

@@ -1,5 +1,6 @@
 // A filter in a file of its own.
 #include <sepal/storage/examine/examine.hpp>
+#include <sepal/storage/format/named_lines.hpp>
 #include <sepal/storage/generation/filter_file.hpp>
 
 #include <algorithm>

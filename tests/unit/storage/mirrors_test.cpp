@@ -1,7 +1,7 @@
 // Mirrors in generations and in the journal.
 #include <sepal/storage/examine/examine.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
-#include <sepal/storage/journal/replay.hpp>
+#include <sepal/storage/replay/replay.hpp>
 
 #include <string>
 #include <vector>

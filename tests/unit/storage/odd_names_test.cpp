@@ -2,6 +2,7 @@
 // What verify calls fine, a start loads and a save replaces. Salvage does without each of them.
 #include <sepal/storage/examine/backup.hpp>
 #include <sepal/storage/examine/examine.hpp>
+#include <sepal/storage/generation/restore.hpp>
 
 #include <algorithm>
 #include <filesystem>

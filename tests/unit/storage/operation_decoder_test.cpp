@@ -4,7 +4,7 @@
 #include <sepal/base/gate.hpp>
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/bloom/filter/kind.hpp>
-#include <sepal/storage/journal/replay.hpp>
+#include <sepal/storage/replay/replay.hpp>
 
 #include <algorithm>
 #include <string>

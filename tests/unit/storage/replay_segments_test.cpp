@@ -1,7 +1,7 @@
 // The segments of a journal: in order, missing, damaged, or left from an earlier time.
 #include <sepal/base/gate.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
-#include <sepal/storage/journal/replay.hpp>
+#include <sepal/storage/replay/replay.hpp>
 
 #include <cstring>
 #include <string>

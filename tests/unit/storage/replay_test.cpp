@@ -1,6 +1,6 @@
 // Journals that end in the middle, damaged ones, ones with wrong contents, and good ones.
 #include <sepal/base/gate.hpp>
-#include <sepal/storage/journal/replay.hpp>
+#include <sepal/storage/replay/replay.hpp>
 
 #include <string>
 #include <utility>

@@ -1,4 +1,4 @@
-// Copies of data directories: backups, and their way back.
+// Copies of data directories: backups. The way back is in sepal/storage/generation/restore.hpp.
 //
 // A backup is a data directory: `sepal verify` checks it, and a sepald could start on a copy of it.
 //
@@ -22,16 +22,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace sepal::storage {
-
-// The folder in a data directory in which a restore prepares its copy. Nothing else reads it.
-inline constexpr std::string_view restore_folder = "restore.partial";
-// While a restore replaces the data, one of these folders is there, and no start takes the directory
-// (put_in_place).
-inline constexpr std::string_view restore_old = "restore.old";
-inline constexpr std::string_view restore_new = "restore.new";
 
 struct CopyOrder {
   Path from;  // a data directory
@@ -61,20 +53,5 @@ Result<CopyReport> copy_data(Disk& disk, const CopyOrder& order, const ProgressS
 // Makes an error of the first part of `directory` that does not verify as a start needs it. Memory: as
 // verify_directory. Blocks. Errors: damaged (also for a file of a newer version), those of Disk.
 Result<void> require_whole(Disk& disk, const Path& directory, const ProgressSink& progress);
-
-// Refuses a directory in which a restore was cut off while it replaced the data. Blocks. Errors: damaged,
-// with the line to type; those of Disk.
-Result<void> require_no_begun_restore(Disk& disk, const Path& directory);
-
-// Whether `directory` has entries other than LOCK, the reserve, and folders of a restore. Blocks. Errors:
-// those of Disk.
-Result<bool> holds_data(Disk& disk, const Path& directory);
-
-// Puts the copy in restore_folder of `directory` in the place of its data. What was there is in a new folder
-// then, replaced-1, replaced-2, ..., which is returned; an empty path: nothing was there. After a crash the
-// directory has the old data, or the new, or require_no_begun_restore() refuses it, and this may be called
-// again with another copy. The caller holds the lock. Blocks. Errors: those of Disk; the restore counts as
-// cut off then.
-Result<Path> put_in_place(Disk& disk, const Path& directory);
 
 }  // namespace sepal::storage

@@ -4,6 +4,7 @@
 
 #include <sepal/base/result.hpp>
 #include <sepal/storage/disk/disk.hpp>
+#include <sepal/storage/disk/fact.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
 
 #include <cstdint>
@@ -15,26 +16,6 @@
 namespace sepal::storage {
 
 // --- what a file holds ------------------------------------------------------------------------------------
-
-// What a thing is, and its values by name: a line for people, or for a program. Confined.
-class Fact {
- public:
-  explicit Fact(std::string_view what);
-  // Takes any bytes: a byte that cannot be printed is written as \x01.
-  Fact& text(std::string_view name, std::string_view value);
-  Fact& number(std::string_view name, std::uint64_t value);
-  Fact& real(std::string_view name, double value);
-
-  [[nodiscard]] const std::string& line() const { return line_; }  // filter key="a" items=3
-  [[nodiscard]] std::string json() const { return json_ + "}"; }   // {"what":"filter","key":"a","items":3}
-
- private:
-  Fact& put(std::string_view name, std::string_view text, std::string_view json);
-  std::string line_;
-  std::string json_;
-};
-
-using FactSink = std::function<void(const Fact&)>;
 
 // Tells what a filter file, a MANIFEST, a segment of the journal, CURRENT or SEED holds, whatever the file's
 // name. Blocks. Errors: damaged and unsupported_version (file and offset; what stands before has been told),

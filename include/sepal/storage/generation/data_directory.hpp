@@ -82,10 +82,6 @@ struct LoadedFilter {
 // leaves null behind. After an error the first that is not null is the one that the sink refused.
 using LoadSink = std::function<Result<void>(std::span<LoadedFilter> filters)>;
 
-// The seed of new filters that a data directory holds, whether a daemon uses it or not; nothing where there
-// is no SEED. Blocks. Errors: damaged and unsupported_version, with file and advice; those of Disk.
-Result<std::optional<std::uint64_t>> read_seed(Disk& disk, const Path& directory);
-
 // The notes in LOCK: those of the daemon that uses the directory, or of the last one. None where there is no
 // LOCK, or where it is too long to be one. Blocks. Errors: those of Disk.
 Result<std::vector<std::string>> read_notes(Disk& disk, const Path& directory);

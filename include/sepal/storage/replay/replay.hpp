@@ -7,6 +7,7 @@
 #include <sepal/storage/disk/disk.hpp>
 #include <sepal/storage/generation/adopted_files.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
+#include <sepal/storage/journal/highest_positions.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -14,17 +15,6 @@
 #include <vector>
 
 namespace sepal::storage {
-
-// Where the journal of a generation has to reach: the highest positions behind its cut at which its filters
-// and its strings were taken; 0 where none were.
-struct HighestPositions {
-  std::uint64_t filters = 0;
-  std::uint64_t strings = 0;
-
-  void note(const LoadedFilter& loaded, const bloom::Filter& filter);
-  // Before the generation became current, the journal was on disk up to here.
-  [[nodiscard]] std::uint64_t of_all() const { return std::max(filters, strings); }
-};
 
 // The filters of a generation that were taken at a position of their own, behind the cut. Confined.
 class FilterPositions {

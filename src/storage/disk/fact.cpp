@@ -1,5 +1,5 @@
 #include <sepal/base/arguments.hpp>
-#include <sepal/storage/examine/examine.hpp>
+#include <sepal/storage/disk/fact.hpp>
 
 namespace sepal::storage {
 namespace {

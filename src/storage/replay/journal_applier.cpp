@@ -1,4 +1,4 @@
-#include "storage/journal/journal_applier.hpp"
+#include "storage/replay/journal_applier.hpp"
 
 #include <sepal/base/assert.hpp>
 #include <sepal/value/image.hpp>
@@ -44,18 +44,12 @@ Error refused(const Error& error) {
 
 // A file that a save has linked may have a position before the cut. From there to the cut the journal has
 // nothing of its filter (docs/formats.md), so there is nothing to leave out.
-void HighestPositions::note(const LoadedFilter& loaded, const bloom::Filter& filter) {
-  if (loaded.journal_position <= loaded.cut_position) return;
-  std::uint64_t& highest = value::row_of(filter).repeat == value::Repeat::again ? strings : filters;
-  highest = std::max(highest, loaded.journal_position);
-}
-
 void FilterPositions::note(const LoadedFilter& loaded, const bloom::Filter& filter) {
-  highest_.note(loaded, filter);
+  const value::Repeat repeat = value::row_of(filter).repeat;
+  highest_.note(repeat, loaded.cut_position, loaded.journal_position);
   // Nothing is left out for a value whose records are applied again: its bytes may have been read later than
   // at its position (decisions/0027).
-  if (value::row_of(filter).repeat == value::Repeat::again || loaded.journal_position <= loaded.cut_position)
-    return;
+  if (repeat == value::Repeat::again || loaded.journal_position <= loaded.cut_position) return;
   positions_[&filter] = {.position = loaded.journal_position, .database = loaded.database};
 }
 

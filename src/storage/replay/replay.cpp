@@ -7,7 +7,7 @@
 //     apply_closed()   closes the gate, and JournalApplier applies some frames
 //     report()         the end of the journal: it may be before a group without an end, or before a `resumed`
 #include <sepal/base/assert.hpp>
-#include <sepal/storage/journal/replay.hpp>
+#include <sepal/storage/replay/replay.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -16,8 +16,8 @@
 
 #include "storage/disk/damage.hpp"
 #include "storage/journal/frame_groups.hpp"
-#include "storage/journal/journal_applier.hpp"
 #include "storage/journal/journal_reader.hpp"
+#include "storage/replay/journal_applier.hpp"
 
 namespace sepal::storage {
 namespace {

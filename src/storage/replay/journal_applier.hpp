@@ -11,7 +11,7 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/gate.hpp>
 #include <sepal/keyspace/keyspace.hpp>
-#include <sepal/storage/journal/replay.hpp>
+#include <sepal/storage/replay/replay.hpp>
 
 #include <cstddef>
 #include <cstdint>
