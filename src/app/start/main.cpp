@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "app/start/daemon.hpp"
+#include "app/start/file_check.hpp"
 #include "app/start/healthcheck.hpp"
 #include "app/system/crash_report.hpp"
-#include "app/system/file_check.hpp"
 #include "app/system/logging.hpp"
 #include "app/system/machine.hpp"
 #include "app/system/privileges.hpp"

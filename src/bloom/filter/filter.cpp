@@ -19,7 +19,7 @@
 
 #include "bloom/filter/layer.hpp"
 #include "bloom/filter/layer_state.hpp"
-#include "bloom/kernel/window.hpp"
+#include "bloom/filter/window.hpp"
 #include "bloom/memory/heap.hpp"
 #include "bloom/memory/heap_bytes.hpp"
 

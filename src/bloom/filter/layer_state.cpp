@@ -10,7 +10,7 @@
 #include <cmath>
 #include <optional>
 
-#include "bloom/kernel/probe.hpp"
+#include "bloom/plan/probe.hpp"
 
 namespace sepal::bloom {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bloom/filter/field_reader.hpp"
-#include "bloom/kernel/probe.hpp"
+#include "bloom/plan/probe.hpp"
 
 namespace sepal::bloom {
 namespace {

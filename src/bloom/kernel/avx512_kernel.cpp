@@ -50,7 +50,7 @@
 #include <utility>
 
 #include "bloom/kernel/positions.hpp"
-#include "bloom/kernel/probe.hpp"
+#include "bloom/plan/probe.hpp"
 
 // Only functions with this mark may use the instructions, so the rest of the program runs on any processor.
 #define SEPAL_TARGET __attribute__((target("avx512f,avx512dq,avx512vl,bmi2")))

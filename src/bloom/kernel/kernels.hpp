@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <span>
 
-#include "bloom/kernel/probe.hpp"
+#include "bloom/plan/probe.hpp"
 
 namespace sepal::bloom {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "bloom/kernel/kernels.hpp"
-#include "bloom/kernel/probe.hpp"
+#include "bloom/plan/probe.hpp"
 
 namespace sepal::bloom {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "bloom/kernel/probe.hpp"
+#include "bloom/plan/probe.hpp"
 
 namespace sepal::bloom {
 namespace {

@@ -26,8 +26,8 @@
 #include <numbers>
 #include <optional>
 
-#include "bloom/kernel/probe.hpp"
 #include "bloom/plan/layer_rate.hpp"
+#include "bloom/plan/probe.hpp"
 
 namespace sepal::bloom {
 namespace {

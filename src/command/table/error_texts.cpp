@@ -1,6 +1,6 @@
 #include <sepal/base/arguments.hpp>
-#include <sepal/bloom/foreign/schemes.hpp>
 #include <sepal/bloom/memory/memory.hpp>
+#include <sepal/bloom/plan/schemes.hpp>
 #include <sepal/command/table/command_table.hpp>
 #include <sepal/command/table/error_texts.hpp>
 #include <sepal/keyspace/keyspace.hpp>

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bloom/kernel/kernels.hpp"
-#include "bloom/kernel/probe.hpp"
+#include "bloom/plan/probe.hpp"
 #include "support/catch.hpp"
 
 namespace kernels_property {

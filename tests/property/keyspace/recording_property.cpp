@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "bloom/kernel/probe.hpp"
+#include "bloom/plan/probe.hpp"
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
 #include "support/recording_journal.hpp"

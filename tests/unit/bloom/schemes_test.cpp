@@ -1,4 +1,4 @@
-#include <sepal/bloom/foreign/schemes.hpp>
+#include <sepal/bloom/plan/schemes.hpp>
 
 #include <algorithm>
 #include <cmath>

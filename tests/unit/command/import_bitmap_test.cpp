@@ -1,5 +1,5 @@
 // BF.IMPORTBITMAP: its replies, errors and limits, and what the journal gets.
-#include <sepal/bloom/foreign/schemes.hpp>
+#include <sepal/bloom/plan/schemes.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
 
 #include <string>

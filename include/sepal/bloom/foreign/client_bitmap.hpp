@@ -13,7 +13,7 @@
 #include <sepal/base/result.hpp>
 #include <sepal/bloom/filter/filter.hpp>
 #include <sepal/bloom/filter/frozen.hpp>
-#include <sepal/bloom/foreign/schemes.hpp>
+#include <sepal/bloom/plan/schemes.hpp>
 
 #include <cstdint>
 

@@ -18,7 +18,7 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
-#include <sepal/bloom/foreign/schemes.hpp>
+#include <sepal/bloom/plan/schemes.hpp>
 
 #include <cstdint>
 

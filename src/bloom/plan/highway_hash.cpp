@@ -1,4 +1,4 @@
-#include "bloom/foreign/highway_hash.hpp"
+#include "bloom/plan/highway_hash.hpp"
 
 #include <sepal/base/endian.hpp>
 

@@ -1,4 +1,4 @@
-#include "app/system/file_check.hpp"
+#include "app/start/file_check.hpp"
 
 #include <sepal/command/users/users.hpp>
 #include <sepal/settings/acl_file.hpp>

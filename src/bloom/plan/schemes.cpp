@@ -6,7 +6,7 @@
 // Each scheme gives its positions one after the other, and a look-up stops at the first bit that is clear.
 // For an absent item this saves most of the hashing where each position is a hash of its own.
 #include <sepal/base/assert.hpp>
-#include <sepal/bloom/foreign/schemes.hpp>
+#include <sepal/bloom/plan/schemes.hpp>
 
 #include <boost/container/small_vector.hpp>
 
@@ -16,8 +16,8 @@
 #include <limits>
 #include <murmurhash.h>
 
-#include "bloom/foreign/highway_hash.hpp"
-#include "bloom/kernel/probe.hpp"
+#include "bloom/plan/highway_hash.hpp"
+#include "bloom/plan/probe.hpp"
 
 namespace sepal::bloom {
 namespace {
