@@ -1,7 +1,7 @@
-// Addresses without a right of access take no memory, and do not count against the machine's commit limit. So
-// each long string reserves addresses for the longest one there can be, and grow() gives the right of access
-// to more of them. There a page takes memory at its first touch. Small pages only: a huge page would bring in
-// two megabytes for one bit.
+// Addresses without a right of access take no memory, and do not count against the machine's commit
+// limit. So each long string reserves addresses for the longest one there can be, and grow() gives the right
+// of access to more of them. There a page takes memory at its first touch. Small pages only: a huge page
+// would bring in two megabytes for one bit.
 #include "bloom/memory/string_memory.hpp"
 
 #include <sepal/bloom/memory/memory.hpp>
@@ -25,7 +25,7 @@ constexpr std::uint64_t returned_bytes = std::uint64_t{8} << 20;
 constexpr std::uint64_t mappings_each = 2;
 
 // Both are of the whole process, as its mappings are. Relaxed: only the numbers matter.
-std::atomic<std::uint64_t> count{0};
+std::atomic<std::uint64_t> chunk_count{0};
 std::atomic<std::uint64_t> count_max{std::numeric_limits<std::uint64_t>::max()};
 
 }  // namespace
@@ -36,11 +36,11 @@ void limit_string_mappings(std::uint64_t process_max) {
 }
 
 bool StringMemory::has_room() {
-  return count.load(std::memory_order_relaxed) < count_max.load(std::memory_order_relaxed);
+  return chunk_count.load(std::memory_order_relaxed) < count_max.load(std::memory_order_relaxed);
 }
 
 StringMemory::StringMemory(std::uint64_t* words) : words_(words) {
-  count.fetch_add(1, std::memory_order_relaxed);
+  chunk_count.fetch_add(1, std::memory_order_relaxed);
 }
 
 StringMemoryPtr StringMemory::reserve(std::uint64_t bytes) {
@@ -73,7 +73,7 @@ StringMemory::~StringMemory() {
   for (std::uint64_t at = 0; at < bytes_; at += returned_bytes)
     (void)madvise(begin + at, std::min(returned_bytes, bytes_ - at), MADV_DONTNEED);
   (void)munmap(begin, string_bytes_max);
-  count.fetch_sub(1, std::memory_order_relaxed);
+  chunk_count.fetch_sub(1, std::memory_order_relaxed);
 }
 
 }  // namespace sepal::bloom
