@@ -1,9 +1,7 @@
-"""`sepal migrate` from sepald to sepald, under load and cut off, and from a server that answers what RedisBloom answered."""
+"""`sepal migrate` from sepald to sepald, under load and cut off, and from RedisBloom's answers."""
 
-import json
 import os
 import random
-import socketserver
 import subprocess
 import sys
 import threading
@@ -13,10 +11,9 @@ import redis_server
 from certificates import Authority
 from client import Client, Refused
 from daemon import SANITIZED, DaemonTest, free_port
-from redis_server import strings_of
+from recorded_redisbloom import TEXT, RedisBloom
 
 SEPAL = os.environ["SEPAL"]
-RECORDED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "redis_files")
 GUIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "guides", "moving-from-redisbloom.md")
 LARGE_CAPACITY = 2_000_000 if SANITIZED else 150_000_000
 DEADLINE = 4102444800123
@@ -286,7 +283,7 @@ class StringsTest(DaemonTest):
 
     def check_alike(self):
         with self.redis.client() as source, Client.of(self.target) as target:
-            self.assertEqual(strings_of(source), strings_of(target))
+            self.assertEqual(redis_server.strings_of(source), redis_server.strings_of(target))
 
     def fill(self):
         chosen = random.Random(5)
@@ -326,7 +323,7 @@ class StringsTest(DaemonTest):
         self.migrate(0, source=address(self.target, "/0"), target=self.redis.address() + "?db=7")
         with self.redis.client() as source, Client.of(self.target) as target:
             source.call("SELECT", 7)
-            self.assertEqual(strings_of(source), strings_of(target))
+            self.assertEqual(redis_server.strings_of(source), redis_server.strings_of(target))
 
     def test_a_second_run_takes_what_changed(self):
         self.fill()
@@ -568,94 +565,6 @@ class StringsTest(DaemonTest):
         print("sepal migrate: at most %s KiB, %s s of CPU" % (kilobytes, seconds))
         if not SANITIZED:
             self.assertLess(int(kilobytes), 64 << 10)
-
-
-# --- a server that answers what RedisBloom answered ---------------------------------------------------------
-
-TEXT = b"a text"
-SMALL_DUMP = bytes.fromhex(
-    "07813016e5a289bef8040203020102050202020a047b14ae47e17a743f020804e9862fb2350e26400240800200"
-    "05101204000a005001202840208410c209010203000c00c715fdd011c49ffa")
-
-
-def read_request(stream):
-    """A request, or None at the end."""
-    line = stream.readline()
-    if not line:
-        return None
-    words = []
-    for _ in range(int(line[1:])):
-        length = int(stream.readline()[1:])
-        words.append(stream.read(length + 2)[:-2])
-    return words
-
-
-def bulk(data):
-    return b"$%d\r\n%s\r\n" % (len(data), data)
-
-
-class RedisBloom(socketserver.ThreadingTCPServer):
-    """Two filters, a list, a sketch and two strings in database 0, of which one becomes shorter. It is older than PEXPIRETIME, as
-    Redis 6 is."""
-    daemon_threads = True
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Conversation)
-        self.port = self.server_address[1]
-        # What RedisBloom writes when it rewrites its append-only file is what BF.SCANDUMP answers.
-        self.pieces = {}
-        with open(os.path.join(RECORDED, "plain", "appendonly.aof.2.base.aof"), "rb") as file:
-            while words := read_request(file):
-                if words[0] == b"BF.LOADCHUNK":
-                    self.pieces.setdefault(words[1], []).append((int(words[2]), words[3]))
-        with open(os.path.join(RECORDED, "expected.json"), encoding="utf-8") as file:
-            self.expected = json.load(file)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def scan_dump(self, key, iterator):
-        before = 0
-        for after, data in self.pieces[key]:
-            if before == iterator:
-                return b"*2\r\n:%d\r\n" % after + bulk(data)
-            before = after
-        return b"*2\r\n:0\r\n$0\r\n\r\n"
-
-    def info(self, key):
-        figures = {"Capacity": 10, "Size": 112, "Number of filters": 1, "Number of items inserted": 3, "Expansion rate": 2}
-        if key == b"large":
-            figures = self.expected["0:large"]["info"]
-        return b"*10\r\n" + b"".join(b"+%s\r\n:%d\r\n" % (name.encode(), value) for name, value in figures.items())
-
-    def answer(self, words):
-        name, key = words[0].upper(), words[1] if len(words) > 1 else b""
-        if name == b"INFO":
-            return bulk(b"# Keyspace\r\ndb0:keys=6,expires=1\r\n" if key == b"keyspace" else b"redis_mode:cluster\r\nrun_id:another\r\n")
-        if name == b"SCAN":
-            return b"*2\r\n" + bulk(b"0") + b"*6\r\n" + b"".join(map(bulk, (b"small", b"large", b"text", b"shorter", b"list", b"sketch")))
-        if name == b"TYPE":
-            return {b"text": b"+string\r\n", b"shorter": b"+string\r\n", b"list": b"+list\r\n", b"sketch": b"+TopK-TYPE\r\n"}.get(key, b"+MBbloom--\r\n")
-        if name == b"STRLEN":
-            return b":%d\r\n" % (len(TEXT) if key == b"text" else 100_000)
-        if name in (b"GET", b"GETRANGE"):
-            return bulk(TEXT)
-        if name == b"PTTL":
-            return b":1000000\r\n" if key == b"small" else b":-1\r\n"
-        if name == b"DUMP":
-            return bulk(SMALL_DUMP)
-        if name == b"BF.SCANDUMP":
-            return self.scan_dump(key, int(words[2]))
-        if name == b"BF.INFO":
-            wrong = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
-            return wrong if key in (b"text", b"shorter", b"list", b"sketch") else self.info(key)
-        if name == b"BF.MEXISTS":
-            return b"*%d\r\n" % (len(words) - 2) + b":1\r\n" * (len(words) - 2)
-        return b"+OK\r\n" if name in (b"SELECT", b"PING") else b"-ERR unknown command\r\n"
-
-
-class Conversation(socketserver.StreamRequestHandler):
-    def handle(self):
-        while words := read_request(self.rfile):
-            self.wfile.write(self.server.answer(words))
 
 
 class FromRedisBloomTest(DaemonTest):
