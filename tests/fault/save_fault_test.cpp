@@ -61,6 +61,16 @@ struct Start {
   }
 };
 
+// Calls `take` with 1, 2, 3 ... until it answers that the save had fewer steps.
+void at_each_step(const auto& take) {
+  bool finished = false;
+  for (std::uint64_t step = 1; !finished; ++step) {
+    REQUIRE(step < step_count_max);
+    INFO("step " << step);
+    finished = take(step);
+  }
+}
+
 // Checks that there are only files of the current generation.
 bool without_remains(SimulatedDisk& disk) {
   const auto names = disk.list("data");
@@ -161,82 +171,59 @@ TEST_CASE("after a power loss at any step of the first save, a load finds nothin
 TEST_CASE("a save that fails at any step leaves a whole generation, and the next save works",
           "[storage][fault]") {
   const Generations generations;
-  for (const Errc code : {Errc::io, Errc::disk_full, Errc::read_only, Errc::not_found}) {
+  const Errc code = GENERATE(Errc::io, Errc::disk_full, Errc::read_only, Errc::not_found);
+  INFO("error " << static_cast<int>(code));
+  at_each_step([&](std::uint64_t step) {
+    Start start(generations);
+    start.disk.fail_at(step, code);
+    const auto saved = start.directory->save(generations.new_filters.snapshot(), {});
+    const bool finished = start.disk.operation_count() < step;
+    start.disk.stop_failing();
+    const auto loaded = test::load(*start.directory);
+    // The new generation after an error: only the last sync, that of the directory, has failed.
+    REQUIRE((saved ? generations.new_in(loaded) : generations.old_in(loaded) || generations.new_in(loaded)));
+    if (!saved) CHECK(saved.error().code == code);
+    if (!saved && generations.old_in(loaded)) CHECK(without_remains(start.disk));
+    REQUIRE(start.directory->save(generations.new_filters.snapshot(), {}));
+    CHECK(without_remains(start.disk));
+    CHECK(generations.new_in(test::load(*start.directory)));
+    return finished;
+  });
+}
+
+TEST_CASE(
+    "a failed save and then a power loss leave the whole old or the whole new generation, also with a "
+    "restart between them",
+    "[storage][fault]") {
+  const Generations generations;
+  const bool restarts = GENERATE(false, true);
+  at_each_step([&](std::uint64_t step) {
     bool finished = false;
-    for (std::uint64_t step = 1; !finished; ++step) {
-      REQUIRE(step < step_count_max);
-      INFO("error " << static_cast<int>(code) << " step " << step);
-      Start start(generations);
-      start.disk.fail_at(step, code);
-      const auto saved = start.directory->save(generations.new_filters.snapshot(), {});
-      finished = start.disk.operation_count() < step;
-      start.disk.stop_failing();
-      const auto loaded = test::load(*start.directory);
-      // The new generation after an error: only the last sync, that of the directory, has failed.
-      REQUIRE(
-          (saved ? generations.new_in(loaded) : generations.old_in(loaded) || generations.new_in(loaded)));
-      if (!saved) CHECK(saved.error().code == code);
-      if (!saved && generations.old_in(loaded)) CHECK(without_remains(start.disk));
-      REQUIRE(start.directory->save(generations.new_filters.snapshot(), {}));
-      CHECK(without_remains(start.disk));
-      CHECK(generations.new_in(test::load(*start.directory)));
-    }
-  }
-}
-
-TEST_CASE("a failed save and then a power loss leave the whole old or the whole new generation",
-          "[storage][fault]") {
-  const Generations generations;
-  bool finished = false;
-  for (std::uint64_t step = 1; !finished; ++step) {
-    REQUIRE(step < step_count_max);
     for (std::uint64_t seed = 0; seed < chances; ++seed) {
-      INFO("step " << step << " seed " << seed);
+      INFO("seed " << seed);
       Start start(generations);
       start.disk.fail_at(step, Errc::io);
       const bool saved = start.directory->save(generations.new_filters.snapshot(), {}).ok();
       finished = start.disk.operation_count() < step;
       start.disk.stop_failing();
       start.directory.reset();
+      if (restarts) opened(start.disk).reset();
       start.disk.crash(Survival::chance, seed);
       const auto loaded = test::open_and_load(start.disk, "data");
       REQUIRE((generations.new_in(loaded) || (!saved && generations.old_in(loaded))));
     }
-  }
-}
-
-TEST_CASE("a restart between a failed save and a power loss does no harm", "[storage][fault]") {
-  const Generations generations;
-  bool finished = false;
-  for (std::uint64_t step = 1; !finished; ++step) {
-    REQUIRE(step < step_count_max);
-    for (std::uint64_t seed = 0; seed < chances; ++seed) {
-      INFO("step " << step << " seed " << seed);
-      Start start(generations);
-      start.disk.fail_at(step, Errc::io);
-      const bool saved = start.directory->save(generations.new_filters.snapshot(), {}).ok();
-      finished = start.disk.operation_count() < step;
-      start.disk.stop_failing();
-      start.directory.reset();
-      opened(start.disk).reset();
-      start.disk.crash(Survival::chance, seed);
-      const auto loaded = test::open_and_load(start.disk, "data");
-      REQUIRE((generations.new_in(loaded) || (!saved && generations.old_in(loaded))));
-    }
-  }
+    return finished;
+  });
 }
 
 TEST_CASE("a disk that gets full at any step makes the save fail, and keeps the old generation",
           "[storage][fault]") {
   const Generations generations;
-  bool finished = false;
-  for (std::uint64_t step = 1; !finished; ++step) {
-    REQUIRE(step < step_count_max);
-    INFO("step " << step);
+  at_each_step([&](std::uint64_t step) {
     Start start(generations);
     start.disk.fill_at(step);
     const auto saved = start.directory->save(generations.new_filters.snapshot(), {});
-    finished = start.disk.operation_count() < step;
+    const bool finished = start.disk.operation_count() < step;
     if (!saved) {
       CHECK(saved.error().code == Errc::disk_full);
       CHECK(without_remains(start.disk));
@@ -245,19 +232,17 @@ TEST_CASE("a disk that gets full at any step makes the save fail, and keeps the 
     start.disk.free_space();
     REQUIRE(start.directory->save(generations.new_filters.snapshot(), {}));
     CHECK(generations.new_in(test::load(*start.directory)));
-  }
+    return finished;
+  });
 }
 
 TEST_CASE("a load that fails at any step reports the error, and the next load works", "[storage][fault]") {
   const Generations generations;
-  bool finished = false;
-  for (std::uint64_t step = 1; !finished; ++step) {
-    REQUIRE(step < step_count_max);
-    INFO("step " << step);
+  at_each_step([&](std::uint64_t step) {
     Start start(generations);
     start.disk.fail_at(step, Errc::io);
     const auto failed = test::load(*start.directory);
-    finished = start.disk.operation_count() < step;
+    const bool finished = start.disk.operation_count() < step;
     start.disk.stop_failing();
     if (!finished) {
       REQUIRE(failed.error);
@@ -265,7 +250,8 @@ TEST_CASE("a load that fails at any step reports the error, and the next load wo
       CHECK(failed.error->detail.find("data/") != std::string::npos);
     }
     CHECK(generations.old_in(test::load(*start.directory)));
-  }
+    return finished;
+  });
 }
 
 }  // namespace save_fault_test
