@@ -9,8 +9,6 @@
 // SYNCED. In a third copy the process died while it stored the last change: of a transaction nothing may be
 // there then.
 
-#include <algorithm>
-#include <cstdlib>
 #include <malloc.h>
 
 #include "journaled_world.hpp"

@@ -4,10 +4,6 @@
 #include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/storage/generation/snapshot.hpp>
 
-#include <algorithm>
-#include <array>
-#include <utility>
-
 #include "support/catch.hpp"
 #include "support/redisbloom_filter.hpp"
 #include "support/storage_fixture.hpp"

@@ -10,14 +10,6 @@
 #include <sepal/storage/generation/adopted_files.hpp>
 #include <sepal/storage/replay/replay.hpp>
 
-#include <array>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <map>
-#include <string>
-
 #include "support/catch.hpp"
 #include "support/journal_files.hpp"
 #include "support/redisbloom_filter.hpp"

@@ -4,13 +4,6 @@
 
 #include <rapidcheck.h>
 
-#include <atomic>
-#include <cstdint>
-#include <optional>
-#include <random>
-#include <thread>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace bulk_add_property {

@@ -1,13 +1,6 @@
 // Measures the promised error rates with few items. benchmarks/accuracy measures them thoroughly.
 #include <sepal/bloom/filter/filter.hpp>
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <memory>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/redisbloom_filter.hpp"
 

@@ -2,13 +2,7 @@
 // time. Also compares adds of batches with adds of single items.
 #include <sepal/bloom/filter/filter.hpp>
 
-#include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <random>
-#include <string>
 #include <sys/mman.h>
-#include <vector>
 
 #include "bloom/kernel/kernels.hpp"
 #include "bloom/plan/probe.hpp"

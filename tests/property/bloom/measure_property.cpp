@@ -2,14 +2,6 @@
 // the items that were added.
 #include <sepal/bloom/filter/measure.hpp>
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <cstdlib>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/redisbloom_filter.hpp"
 

@@ -4,13 +4,6 @@
 #include <sepal/bloom/filter/filter.hpp>
 #include <sepal/bloom/filter/image.hpp>
 
-#include <cstdint>
-#include <cstring>
-#include <memory>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/redisbloom_filter.hpp"
 

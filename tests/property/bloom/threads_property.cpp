@@ -3,14 +3,7 @@
 #include <sepal/base/gate.hpp>
 #include <sepal/bloom/filter/filter.hpp>
 
-#include <atomic>
-#include <cstdint>
-#include <memory>
 #include <numeric>
-#include <random>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "support/catch.hpp"
 #include "support/redisbloom_filter.hpp"

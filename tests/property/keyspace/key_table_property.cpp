@@ -2,15 +2,6 @@
 #include <sepal/base/hash.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
-#include <algorithm>
-#include <cstdint>
-#include <random>
-#include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "keyspace/key_table.hpp"
 #include "support/catch.hpp"
 

@@ -1,15 +1,6 @@
 // A keyspace behaves like a map, for any operations in any order.
 #include <sepal/keyspace/keyspace.hpp>
 
-#include <cstdint>
-#include <map>
-#include <random>
-#include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace keyspace_model_property {

@@ -3,16 +3,6 @@
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
 
-#include <cstdint>
-#include <map>
-#include <random>
-#include <set>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "bloom/plan/probe.hpp"
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"

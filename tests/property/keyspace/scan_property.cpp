@@ -2,13 +2,6 @@
 // happens to other keys between the steps.
 #include <sepal/keyspace/keyspace.hpp>
 
-#include <cstdint>
-#include <iterator>
-#include <map>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
 

@@ -2,13 +2,6 @@
 // seeds are the same in every run.
 #include <sepal/resp/request_parser.hpp>
 
-#include <algorithm>
-#include <cstdint>
-#include <random>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/request_stream.hpp"
 

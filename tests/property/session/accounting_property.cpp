@@ -7,15 +7,7 @@
 // The overseer creates, deletes, renames and flushes filters between the phases, so that each answer belongs
 // to a known filter. In the phases, the first worker that adds to a free key creates the filter.
 // structure_property.cpp tests changes of structure during the requests.
-#include <algorithm>
-#include <array>
-#include <atomic>
 #include <barrier>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <vector>
 
 #include "property/session/stress.hpp"
 #include "support/catch.hpp"

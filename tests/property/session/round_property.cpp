@@ -2,13 +2,6 @@
 // stays true.
 #include <rapidcheck.h>
 
-#include <cstddef>
-#include <map>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/session/round_world.hpp"
 

@@ -6,15 +6,7 @@
 // SEPAL_SCHEDULER_STEPS: the number of steps of all walks. SEPAL_SCHEDULER_SEED: the seed of the first walk.
 #include <sepal/session/scheduler.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
 #include <deque>
-#include <memory>
-#include <random>
-#include <string>
-#include <vector>
 
 #include "support/catch.hpp"
 #include "unit/session/scheduler_world.hpp"

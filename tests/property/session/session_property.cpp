@@ -1,12 +1,6 @@
 // The same bytes, cut into any pieces, give the same replies of a session.
 #include <rapidcheck.h>
 
-#include <algorithm>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/session/session_world.hpp"
 

@@ -1,16 +1,6 @@
 // Laws that hold for every client while other clients change the structure: all workers at once create, grow,
 // delete, flush and rename filters. Each law has its own keys, and every worker goes from law to law, one
 // pipeline at a time.
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <optional>
-#include <set>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "property/session/stress.hpp"
 #include "support/catch.hpp"

@@ -5,16 +5,6 @@
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/storage/replay/replay.hpp>
 
-#include <algorithm>
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <random>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/journal_files.hpp"
 #include "support/simulated_disk.hpp"

@@ -1,8 +1,6 @@
 // The law: a load gives the saved keyspace. Filters, keys and file boundaries are random.
 #include <sepal/storage/generation/data_directory.hpp>
 
-#include <random>
-
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"

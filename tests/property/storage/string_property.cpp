@@ -7,14 +7,6 @@
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/storage/replay/replay.hpp>
 
-#include <algorithm>
-#include <cstdint>
-#include <map>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/journal_files.hpp"
 #include "support/storage_fixture.hpp"

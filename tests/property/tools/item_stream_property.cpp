@@ -1,9 +1,6 @@
 // The same items are read for any cuts of the source and any sizes of blocks.
 #include <rapidcheck.h>
 
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/memory_source.hpp"
 

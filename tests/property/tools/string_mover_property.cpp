@@ -1,9 +1,6 @@
 // Copying parts of a string, and telling how two strings differ, equal their plain definitions.
 #include <rapidcheck.h>
 
-#include <cstring>
-#include <string>
-
 #include "support/catch.hpp"
 #include "tools/redis/string_mover.hpp"
 

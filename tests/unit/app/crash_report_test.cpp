@@ -5,15 +5,11 @@
 #include <sepal/base/thread.hpp>
 
 #include <csignal>
-#include <cstdlib>
 #include <fcntl.h>
-#include <functional>
 #include <stdexcept>
-#include <string>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 
 #include "support/catch.hpp"

@@ -1,8 +1,5 @@
 #include "app/threads/filter_history.hpp"
 
-#include <algorithm>
-#include <chrono>
-
 #include "support/catch.hpp"
 
 namespace filter_history_test {

@@ -1,9 +1,5 @@
 #include "app/threads/filter_watch.hpp"
 
-#include <chrono>
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/eventually.hpp"
 #include "support/freeing_housekeeper.hpp"

@@ -1,7 +1,5 @@
 #include "app/start/listeners.hpp"
 
-#include <filesystem>
-
 #include "support/catch.hpp"
 
 namespace sepal::app {

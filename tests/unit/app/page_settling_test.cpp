@@ -3,16 +3,7 @@
 #include <sepal/base/mutex.hpp>
 #include <sepal/base/thread.hpp>
 
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <filesystem>
-#include <fstream>
-#include <optional>
-#include <string>
 #include <sys/resource.h>
-#include <thread>
-#include <vector>
 
 #include "support/catch.hpp"
 

@@ -1,7 +1,5 @@
 #include "app/pages/query.hpp"
 
-#include <string>
-
 #include "support/catch.hpp"
 
 namespace query_test {

@@ -1,13 +1,8 @@
 #include "app/threads/watchdog.hpp"
 
-#include <cstddef>
-#include <cstdlib>
-#include <functional>
-#include <string>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include <vector>
 
 #include "support/catch.hpp"
 

@@ -1,10 +1,6 @@
 // The conversion of words to values.
 #include <sepal/base/arguments.hpp>
 
-#include <cstdint>
-#include <limits>
-#include <string>
-
 #include "support/catch.hpp"
 
 namespace arguments_test {

@@ -1,7 +1,5 @@
 #include <sepal/base/checked.hpp>
 
-#include <cstdint>
-
 #include "support/catch.hpp"
 
 namespace checked_test {

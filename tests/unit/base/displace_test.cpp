@@ -1,12 +1,5 @@
 #include <sepal/base/displace.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <random>
-#include <set>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace displace_test {

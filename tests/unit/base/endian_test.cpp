@@ -1,8 +1,5 @@
 #include <sepal/base/endian.hpp>
 
-#include <array>
-#include <cstdint>
-
 #include "support/catch.hpp"
 
 namespace endian_test {

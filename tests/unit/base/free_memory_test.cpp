@@ -1,7 +1,5 @@
 #include <sepal/base/free_memory.hpp>
 
-#include <string>
-
 #include "support/catch.hpp"
 
 namespace free_memory_test {

@@ -1,11 +1,6 @@
 #include <sepal/base/gate.hpp>
 
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <latch>
-#include <thread>
-#include <vector>
 
 #include "support/catch.hpp"
 #include "support/eventually.hpp"

@@ -1,10 +1,6 @@
 // The matching of patterns.
 #include <sepal/base/glob.hpp>
 
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "support/catch.hpp"
 
 namespace glob_test {

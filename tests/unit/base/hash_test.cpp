@@ -1,13 +1,6 @@
 // Files and fingerprints outlive a build, so these tests check the values themselves: they are those of XXH3.
 #include <sepal/base/hash.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace hash_test {

@@ -1,7 +1,5 @@
 #include <sepal/base/line_limit.hpp>
 
-#include <chrono>
-
 #include "support/catch.hpp"
 
 namespace line_limit_test {

@@ -1,7 +1,5 @@
 #include <sepal/base/nearest_name.hpp>
 
-#include <string>
-
 #include "support/catch.hpp"
 
 namespace nearest_name_test {

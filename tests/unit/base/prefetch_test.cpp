@@ -1,7 +1,5 @@
 #include <sepal/base/prefetch.hpp>
 
-#include <array>
-
 #include "support/catch.hpp"
 
 namespace sepal::prefetch_test {

@@ -1,9 +1,5 @@
 #include <sepal/base/random.hpp>
 
-#include <array>
-#include <set>
-#include <string>
-
 #include "support/catch.hpp"
 
 namespace random_test {

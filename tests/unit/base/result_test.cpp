@@ -1,8 +1,5 @@
 #include <sepal/base/result.hpp>
 
-#include <memory>
-#include <string>
-
 #include "support/catch.hpp"
 
 namespace result_test {

@@ -1,8 +1,5 @@
 #include <sepal/base/syntax.hpp>
 
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace syntax_test {

@@ -1,16 +1,9 @@
 #include <sepal/base/thread.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
 #include <cstdio>
-#include <fstream>
-#include <optional>
-#include <string>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
-#include <thread>
 #include <unistd.h>
 
 #include "support/catch.hpp"

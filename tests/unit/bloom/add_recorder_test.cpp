@@ -1,12 +1,5 @@
 #include <sepal/bloom/filter/filter.hpp>
 
-#include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace add_recorder_test {

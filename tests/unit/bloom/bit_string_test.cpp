@@ -2,25 +2,11 @@
 #include <sepal/bloom/memory/memory.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
 #include <csignal>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <limits>
-#include <optional>
-#include <random>
-#include <set>
-#include <string>
-#include <string_view>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
-#include <vector>
 
 #include "support/catch.hpp"
 

@@ -4,14 +4,6 @@
 #include <sepal/bloom/foreign/client_bitmap.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdlib>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace client_bitmap_test {

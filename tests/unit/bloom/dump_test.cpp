@@ -2,9 +2,6 @@
 #include <sepal/base/hash.hpp>
 #include <sepal/bloom/filter/dump.hpp>
 
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace dump_test {

@@ -1,13 +1,5 @@
 #include <sepal/bloom/filter/filter.hpp>
 
-#include <array>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "bloom/filter/layer.hpp"
 #include "bloom/memory/heap_bytes.hpp"
 #include "support/catch.hpp"

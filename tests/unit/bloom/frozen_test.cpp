@@ -1,11 +1,5 @@
 #include <sepal/bloom/filter/frozen.hpp>
 
-#include <atomic>
-#include <span>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace frozen_test {

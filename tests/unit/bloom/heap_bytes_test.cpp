@@ -1,11 +1,6 @@
 #include "bloom/memory/heap_bytes.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cstdlib>
-#include <limits>
 #include <malloc.h>
-#include <memory>
 
 #include "support/catch.hpp"
 

@@ -1,16 +1,6 @@
 #include <sepal/bloom/filter/filter.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <fstream>
-#include <iterator>
-#include <span>
-#include <string>
-#include <string_view>
 #include <sys/resource.h>
-#include <vector>
 
 #include "support/catch.hpp"
 

@@ -1,13 +1,6 @@
 #include <sepal/bloom/filter/image.hpp>
 
-#include <algorithm>
 #include <bit>
-#include <cstdint>
-#include <cstring>
-#include <functional>
-#include <limits>
-#include <string>
-#include <vector>
 
 #include "support/catch.hpp"
 

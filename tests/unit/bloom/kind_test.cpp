@@ -4,13 +4,6 @@
 #include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/value/image.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace kind_test {

@@ -1,12 +1,5 @@
 #include <sepal/bloom/plan/layer_plan.hpp>
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <optional>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace layer_plan_test {

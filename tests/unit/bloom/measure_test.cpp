@@ -1,9 +1,5 @@
 #include <sepal/bloom/filter/measure.hpp>
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/redisbloom_filter.hpp"
 

@@ -3,9 +3,7 @@
 #include <sepal/bloom/commands/options.hpp>
 #include <sepal/bloom/commands/texts.hpp>
 
-#include <string>
 #include <variant>
-#include <vector>
 
 #include "support/catch.hpp"
 

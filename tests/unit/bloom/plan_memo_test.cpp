@@ -1,9 +1,5 @@
 #include <sepal/bloom/plan/plan_memo.hpp>
 
-#include <chrono>
-#include <cstdint>
-#include <limits>
-
 #include "support/catch.hpp"
 
 namespace plan_memo_test {

@@ -1,12 +1,7 @@
 // Fields and strings of the RDB format, from memory and from a source that gives them in pieces.
 #include <sepal/bloom/foreign/rdb_reader.hpp>
 
-#include <algorithm>
-#include <array>
 #include <lzf.h>
-#include <random>
-#include <string>
-#include <vector>
 
 #include "support/catch.hpp"
 #include "support/rdb_dump.hpp"

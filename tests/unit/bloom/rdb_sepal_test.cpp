@@ -1,9 +1,6 @@
 // Dumps of Sepal's own filters: what sepald and sepal.so write, and changed ones.
 #include <sepal/bloom/foreign/rdb.hpp>
 
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/rdb_dump.hpp"
 

@@ -1,10 +1,6 @@
 // Dumps that Redis made of RedisBloom's filters, and changed dumps.
 #include <sepal/bloom/foreign/rdb.hpp>
 
-#include <array>
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/rdb_dump.hpp"
 #include "support/redisbloom_filter.hpp"

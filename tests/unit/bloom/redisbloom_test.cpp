@@ -1,13 +1,6 @@
 // Dumps that RedisBloom made of these items, byte for byte.
 #include <sepal/bloom/foreign/redisbloom.hpp>
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace redisbloom_test {

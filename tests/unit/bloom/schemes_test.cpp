@@ -1,15 +1,5 @@
 #include <sepal/bloom/plan/schemes.hpp>
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <fstream>
-#include <map>
-#include <random>
-#include <sstream>
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace schemes_test {

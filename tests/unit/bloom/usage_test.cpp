@@ -1,9 +1,6 @@
 #include <sepal/bloom/filter/filter.hpp>
 #include <sepal/bloom/filter/usage.hpp>
 
-#include <chrono>
-#include <string>
-
 #include "support/catch.hpp"
 
 namespace usage_test {

@@ -3,12 +3,6 @@
 #include <sepal/base/word_list.hpp>
 #include <sepal/command/table/command_table.hpp>
 
-#include <algorithm>
-#include <fstream>
-#include <set>
-#include <string>
-#include <string_view>
-
 #include "support/catch.hpp"
 #include "world.hpp"
 

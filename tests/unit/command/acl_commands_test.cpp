@@ -1,7 +1,4 @@
 // ACL, and what users mean for the other commands.
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "support/catch.hpp"
 #include "unit/command/world.hpp"

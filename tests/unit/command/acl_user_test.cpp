@@ -3,10 +3,6 @@
 #include <sepal/command/table/command_table.hpp>
 #include <sepal/command/users/acl_user.hpp>
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace acl_user_test {

@@ -1,7 +1,3 @@
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "world.hpp"
 

@@ -1,9 +1,6 @@
 // Which clients are closed when all of them together hold more than maxmemory_clients.
 #include <sepal/command/run/client_memory.hpp>
 
-#include <cstdint>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/command/world.hpp"
 

@@ -1,8 +1,5 @@
 #include <sepal/command/table/error_texts.hpp>
 
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "world.hpp"
 

@@ -1,17 +1,7 @@
 // Checks the table's rows, and compares them with docs/protocol.md and with the recorded exchanges.
 #include <sepal/command/table/command_table.hpp>
 
-#include <algorithm>
 #include <cctype>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <set>
-#include <sstream>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "support/catch.hpp"
 #include "transcript.hpp"

@@ -1,12 +1,3 @@
-#include <algorithm>
-#include <cstdlib>
-#include <fstream>
-#include <set>
-#include <sstream>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "command/server/config_fixed.hpp"
 #include "support/catch.hpp"
 #include "world.hpp"

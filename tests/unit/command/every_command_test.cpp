@@ -1,10 +1,5 @@
 // Each command, with words at random, within a script and within a transaction. There it must have its reply
 // at once: a reply that comes later would reach no client.
-#include <iterator>
-#include <random>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "command/table/command_index.hpp"
 #include "support/catch.hpp"

@@ -2,9 +2,6 @@
 #include <sepal/bloom/plan/schemes.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
 
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/command/world.hpp"
 

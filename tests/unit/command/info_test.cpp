@@ -1,9 +1,3 @@
-#include <fstream>
-#include <set>
-#include <sstream>
-#include <string>
-#include <string_view>
-
 #include "support/catch.hpp"
 #include "world.hpp"
 

@@ -1,10 +1,6 @@
 // Commands and the journal: what is the same for all that write.
 #include <sepal/command/table/command_table.hpp>
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/command/world.hpp"
 

@@ -1,6 +1,3 @@
-#include <set>
-#include <string>
-
 #include "support/catch.hpp"
 #include "world.hpp"
 

@@ -1,7 +1,5 @@
 #include <sepal/command/users/login_delay.hpp>
 
-#include <chrono>
-
 #include "support/catch.hpp"
 
 namespace sepal::command::login_delay_test {

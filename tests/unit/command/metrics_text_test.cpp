@@ -1,10 +1,5 @@
 #include <sepal/command/server/metrics_text.hpp>
 
-#include <chrono>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "world.hpp"
 

@@ -1,11 +1,6 @@
 // MONITOR: what is shown, and how.
 #include <sepal/command/clients/monitors.hpp>
 
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "world.hpp"
 

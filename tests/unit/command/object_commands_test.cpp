@@ -1,5 +1,3 @@
-#include <string>
-
 #include "support/catch.hpp"
 #include "world.hpp"
 

@@ -2,11 +2,6 @@
 #include <sepal/command/server/latency_events.hpp>
 #include <sepal/command/server/slow_log.hpp>
 
-#include <chrono>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "world.hpp"
 

@@ -1,12 +1,6 @@
 // Long requests run in parts: the answer of the whole, and what other clients may do between two parts.
 #include <sepal/command/run/partial_run.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/command/world.hpp"
 

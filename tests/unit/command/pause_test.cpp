@@ -1,7 +1,5 @@
 #include <sepal/command/run/pause.hpp>
 
-#include <chrono>
-
 #include "support/catch.hpp"
 
 namespace sepal::command::pause_test {

@@ -2,10 +2,6 @@
 #include <sepal/command/run/scripts.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/command/world.hpp"
 

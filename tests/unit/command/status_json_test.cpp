@@ -1,8 +1,6 @@
 #include <sepal/bloom/filter/filter.hpp>
 #include <sepal/command/server/status_json.hpp>
 
-#include <string>
-
 #include "support/catch.hpp"
 #include "world.hpp"
 

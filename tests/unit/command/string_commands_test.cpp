@@ -3,17 +3,6 @@
 #include <sepal/bloom/memory/memory.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
 
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <iterator>
-#include <limits>
-#include <random>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/command/world.hpp"
 

@@ -2,12 +2,6 @@
 // Sepal decides: the gate, the journal, the limits.
 #include <sepal/command/run/transaction.hpp>
 
-#include <algorithm>
-#include <chrono>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/command/world.hpp"
 

@@ -1,11 +1,6 @@
 // Runs the transcripts, and proves that a transcript fails where a reply is not what it says.
 #include "transcript.hpp"
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
 #include "support/catch.hpp"
 
 namespace sepal::command::testing {

@@ -1,7 +1,3 @@
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "world.hpp"
 

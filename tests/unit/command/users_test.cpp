@@ -3,10 +3,6 @@
 #include <sepal/command/users/acl_log.hpp>
 #include <sepal/command/users/users.hpp>
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/command/world.hpp"
 

@@ -1,8 +1,5 @@
 // Small parsers.
 
-#include <cmath>
-#include <limits>
-
 #include "command/server/config_values.hpp"
 #include "support/catch.hpp"
 

@@ -1,9 +1,6 @@
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/bloom/foreign/rdb.hpp>
 
-#include <cstddef>
-#include <string>
-
 #include "support/catch.hpp"
 #include "support/rdb_dump.hpp"
 #include "support/redisbloom_filter.hpp"

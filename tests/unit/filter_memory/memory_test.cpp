@@ -2,13 +2,6 @@
 #include <sepal/bloom/filter/filter.hpp>
 #include <sepal/bloom/memory/memory.hpp>
 
-#include <array>
-#include <cstdint>
-#include <cstdlib>
-#include <map>
-#include <string>
-#include <string_view>
-
 #include "support/catch.hpp"
 
 namespace filter_memory_test {

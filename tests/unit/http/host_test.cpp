@@ -1,8 +1,5 @@
 #include "http/host.hpp"
 
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace host_test {

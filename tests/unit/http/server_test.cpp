@@ -7,9 +7,6 @@
 #include <boost/asio/write.hpp>
 
 #include <deque>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "support/catch.hpp"
 

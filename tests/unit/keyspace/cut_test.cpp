@@ -1,9 +1,5 @@
 #include <sepal/keyspace/cut.hpp>
 
-#include <map>
-#include <random>
-#include <utility>
-
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
 

@@ -1,8 +1,5 @@
 #include <sepal/keyspace/deadline.hpp>
 
-#include <string>
-#include <utility>
-
 #include "keyspace/key_table.hpp"
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"

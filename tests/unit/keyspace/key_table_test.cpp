@@ -2,13 +2,6 @@
 
 #include <sepal/keyspace/keyspace.hpp>
 
-#include <algorithm>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace key_table_test {

@@ -1,11 +1,5 @@
 #include <sepal/keyspace/keyspace.hpp>
 
-#include <algorithm>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "keyspace/key_table.hpp"
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"

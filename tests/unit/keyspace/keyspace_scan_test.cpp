@@ -1,13 +1,5 @@
 #include <sepal/keyspace/keyspace.hpp>
 
-#include <algorithm>
-#include <cstdint>
-#include <map>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
 

@@ -1,11 +1,5 @@
 #include <sepal/keyspace/keyspace.hpp>
 
-#include <algorithm>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace keyspace_test {

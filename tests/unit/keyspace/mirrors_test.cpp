@@ -1,10 +1,6 @@
 #include <sepal/keyspace/mirrors.hpp>
 #include <sepal/keyspace/mutator.hpp>
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
 #include "support/recording_journal.hpp"

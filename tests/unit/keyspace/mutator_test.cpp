@@ -1,12 +1,6 @@
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
 #include "support/recording_journal.hpp"

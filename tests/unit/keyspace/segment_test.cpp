@@ -3,11 +3,6 @@
 #include <sepal/base/hash.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <string_view>
-
 #include "support/catch.hpp"
 
 namespace segment_test {

@@ -1,9 +1,6 @@
 #include <sepal/bloom/filter/dump.hpp>
 #include <sepal/keyspace/uploads.hpp>
 
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
 

@@ -2,18 +2,10 @@
 // in turn, or at all large ones.
 #include <sepal/base/memory_reserve.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
 #include <exception>
-#include <limits>
-#include <map>
 #include <new>
-#include <string>
-#include <string_view>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <vector>
 
 #include "support/catch.hpp"
 #include "unit/session/session_world.hpp"

@@ -1,7 +1,5 @@
 #include <sepal/log/event.hpp>
 
-#include <string>
-
 #include "support/catch.hpp"
 
 namespace event_test {

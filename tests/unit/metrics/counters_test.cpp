@@ -1,9 +1,5 @@
 #include <sepal/metrics/counters.hpp>
 
-#include <atomic>
-#include <cstdint>
-#include <thread>
-
 #include "support/catch.hpp"
 
 namespace counters_test {

@@ -1,10 +1,5 @@
 #include <sepal/metrics/exposition.hpp>
 
-#include <limits>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace exposition_test {

@@ -1,10 +1,5 @@
 #include <sepal/metrics/json.hpp>
 
-#include <cstdint>
-#include <limits>
-#include <string>
-#include <utility>
-
 #include "support/catch.hpp"
 
 namespace json_test {

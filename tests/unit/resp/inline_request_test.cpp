@@ -1,10 +1,6 @@
 // Requests as lines of text.
 #include <sepal/resp/request_parser.hpp>
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/request_stream.hpp"
 

@@ -1,10 +1,6 @@
 // Every limit of a parser, at the limit and one past it, on the fast path and on the resuming path.
 #include <sepal/resp/request_parser.hpp>
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/request_stream.hpp"
 

@@ -1,15 +1,6 @@
 #include <sepal/resp/reply.hpp>
 
-#include <array>
 #include <charconv>
-#include <cstdint>
-#include <limits>
-#include <memory>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "support/catch.hpp"
 

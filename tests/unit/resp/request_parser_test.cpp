@@ -2,11 +2,6 @@
 // error.
 #include <sepal/resp/request_parser.hpp>
 
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/request_stream.hpp"
 

@@ -1,9 +1,5 @@
 #include <sepal/script/engine.hpp>
 
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "script/state.hpp"
 #include "support/catch.hpp"
 #include "unit/script/world.hpp"

@@ -1,11 +1,6 @@
 #include <sepal/script/fiber.hpp>
 
-#include <array>
-#include <memory>
 #include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "support/catch.hpp"
 

@@ -1,8 +1,5 @@
 // Published holes of Lua 5.1, of its libraries and of scripts in the reference, each with a script that shows
 // it, and what else ends or holds up the process by its kind. Behind each script the engine works as before.
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "support/catch.hpp"
 #include "unit/script/world.hpp"

@@ -1,12 +1,6 @@
 // The descriptors that a server opens, and its behaviour when there are none left for clients.
 #include <sepal/server/server.hpp>
 
-#include <chrono>
-#include <cstdint>
-#include <filesystem>
-#include <iterator>
-#include <string>
-
 #include "support/catch.hpp"
 #include "unit/server/folder.hpp"
 #include "unit/server/server_world.hpp"

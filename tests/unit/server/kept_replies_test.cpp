@@ -1,11 +1,5 @@
 #include <sepal/server/server.hpp>
 
-#include <chrono>
-#include <cstddef>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/server/folder.hpp"
 #include "unit/server/server_world.hpp"

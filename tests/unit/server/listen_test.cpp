@@ -1,8 +1,5 @@
 #include <sepal/server/server.hpp>
 
-#include <filesystem>
-#include <fstream>
-#include <string>
 #include <sys/stat.h>
 
 #include "support/catch.hpp"

@@ -1,7 +1,5 @@
 #include "server/refusal.hpp"
 
-#include <string_view>
-
 #include "support/catch.hpp"
 
 namespace sepal::server::refusal_test {

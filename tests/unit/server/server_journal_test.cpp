@@ -1,13 +1,6 @@
 // Progress of the journal, and clients that wait for it, over sockets.
 #include <sepal/server/server.hpp>
 
-#include <chrono>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/server/server_world.hpp"
 

@@ -1,13 +1,6 @@
 #include <sepal/server/server.hpp>
 #include <sepal/session/session.hpp>
 
-#include <chrono>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/server/server_world.hpp"
 

@@ -2,12 +2,6 @@
 #include <sepal/session/scheduler.hpp>
 #include <sepal/session/session.hpp>
 
-#include <algorithm>
-#include <chrono>
-#include <string>
-#include <string_view>
-#include <utility>
-
 #include "support/catch.hpp"
 #include "unit/session/scheduler_world.hpp"
 

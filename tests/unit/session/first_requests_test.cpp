@@ -1,11 +1,3 @@
-#include <chrono>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/session/round_world.hpp"
 

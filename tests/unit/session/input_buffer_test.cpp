@@ -1,10 +1,5 @@
 #include <sepal/session/input_buffer.hpp>
 
-#include <algorithm>
-#include <cstring>
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 
 namespace sepal::session::input_buffer_test {

@@ -1,5 +1,4 @@
 // Where the lines of MONITOR come between the replies of their client.
-#include <string>
 
 #include "support/catch.hpp"
 #include "unit/session/scheduler_world.hpp"

@@ -1,5 +1,4 @@
 // CLIENT REPLY: which replies a session drops.
-#include <string>
 
 #include "support/catch.hpp"
 #include "unit/session/round_world.hpp"

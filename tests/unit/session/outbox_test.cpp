@@ -1,8 +1,5 @@
 #include "session/outbox.hpp"
 
-#include <algorithm>
-#include <string>
-
 #include "support/catch.hpp"
 
 namespace sepal::session::outbox_test {

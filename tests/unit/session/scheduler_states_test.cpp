@@ -1,14 +1,6 @@
 // The state of a client after every event in every state.
 #include <sepal/session/scheduler.hpp>
 
-#include <chrono>
-#include <cstddef>
-#include <iterator>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "support/catch.hpp"
 #include "unit/session/scheduler_world.hpp"
 

@@ -2,11 +2,6 @@
 #include <sepal/session/first_requests.hpp>
 #include <sepal/session/scheduler.hpp>
 
-#include <chrono>
-#include <cstddef>
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/session/scheduler_world.hpp"
 

@@ -1,11 +1,6 @@
 // Sessions and the journal, byte by byte.
 #include <sepal/session/session.hpp>
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/session/session_world.hpp"
 

@@ -1,14 +1,6 @@
 // Long requests in a session: the batches that they take, and what runs and leaves meanwhile.
 #include <sepal/session/session.hpp>
 
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/session/session_world.hpp"
 

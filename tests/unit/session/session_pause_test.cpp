@@ -1,6 +1,4 @@
 // CLIENT PAUSE: what a session does with requests that have to wait.
-#include <chrono>
-#include <string>
 
 #include "support/catch.hpp"
 #include "unit/session/scheduler_world.hpp"

@@ -1,9 +1,6 @@
 // A script that runs for long, beside the other clients of its worker.
 #include <sepal/session/scheduler.hpp>
 
-#include <chrono>
-#include <string>
-
 #include "support/catch.hpp"
 #include "unit/session/scheduler_world.hpp"
 

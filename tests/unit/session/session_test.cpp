@@ -1,15 +1,5 @@
 #include <sepal/session/session.hpp>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <functional>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/eventually.hpp"
 #include "support/request_stream.hpp"

@@ -1,10 +1,6 @@
 // What sessions tell the slow log: the words of the first request of each measurement.
 #include <sepal/command/server/slow_log.hpp>
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/session/round_world.hpp"
 

@@ -1,8 +1,5 @@
 #include "session/spare_buffers.hpp"
 
-#include <cstddef>
-#include <string>
-
 #include "support/catch.hpp"
 
 namespace sepal::session::spare_buffers_test {

@@ -1,10 +1,6 @@
 // Settings as parameters of CONFIG. Their error texts are in unit/command/config_commands_test.cpp.
 #include <sepal/settings/configuration.hpp>
 
-#include <algorithm>
-#include <string>
-#include <string_view>
-
 #include "settings/setting.hpp"
 #include "support/catch.hpp"
 

@@ -1,10 +1,5 @@
 #include <sepal/settings/container.hpp>
 
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "unit/settings/temporary_root.hpp"
 

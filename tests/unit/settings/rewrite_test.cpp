@@ -1,11 +1,7 @@
 #include <sepal/settings/settings.hpp>
 
-#include <filesystem>
-#include <fstream>
-#include <string>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <vector>
 
 #include "support/catch.hpp"
 #include "temporary_file.hpp"

@@ -1,10 +1,5 @@
 // The table of settings, the sample file, and the ranges and texts of the rows.
 #include <cctype>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <string>
-#include <vector>
 
 #include "settings/config_file.hpp"
 #include "settings/quantity.hpp"

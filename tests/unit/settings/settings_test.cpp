@@ -1,8 +1,6 @@
 #include <sepal/settings/settings.hpp>
 
 #include <initializer_list>
-#include <thread>
-#include <vector>
 
 #include "support/catch.hpp"
 #include "temporary_file.hpp"

@@ -3,10 +3,6 @@
 #include <sepal/storage/examine/examine.hpp>
 #include <sepal/storage/generation/adopted_files.hpp>
 
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/replayed.hpp"
 

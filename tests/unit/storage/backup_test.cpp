@@ -2,10 +2,6 @@
 #include <sepal/storage/examine/examine.hpp>
 #include <sepal/storage/generation/restore.hpp>
 
-#include <algorithm>
-#include <optional>
-#include <string>
-
 #include "support/catch.hpp"
 #include "support/journal_fixture.hpp"
 #include "support/simulated_disk.hpp"

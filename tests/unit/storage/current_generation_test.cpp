@@ -3,9 +3,6 @@
 #include <sepal/storage/format/snapshot_format.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
 
-#include <algorithm>
-#include <string>
-
 #include "support/catch.hpp"
 #include "support/generation_files.hpp"
 #include "support/journal_files.hpp"

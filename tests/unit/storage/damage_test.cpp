@@ -3,8 +3,6 @@
 #include <sepal/storage/format/snapshot_format.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
 
-#include <cstring>
-
 #include "support/catch.hpp"
 #include "support/generation_files.hpp"
 #include "support/simulated_disk.hpp"

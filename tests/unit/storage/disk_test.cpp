@@ -1,18 +1,11 @@
 #include <sepal/storage/disk/disk.hpp>
 
-#include <algorithm>
-#include <atomic>
-#include <cstring>
 #include <fcntl.h>
-#include <set>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <thread>
 #include <unistd.h>
-#include <utility>
-#include <vector>
 
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"

@@ -3,14 +3,6 @@
 #include <sepal/storage/examine/examine.hpp>
 #include <sepal/storage/replay/replay.hpp>
 
-#include <algorithm>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/generation_files.hpp"
 #include "support/journal_files.hpp"

@@ -3,10 +3,6 @@
 #include <sepal/storage/format/named_lines.hpp>
 #include <sepal/storage/generation/filter_file.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <string>
-
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"

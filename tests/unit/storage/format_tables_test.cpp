@@ -4,15 +4,8 @@
 #include <sepal/storage/format/journal_format.hpp>
 #include <sepal/storage/format/journal_operations.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <span>
-#include <string>
-#include <string_view>
 #include <type_traits>
 #include <variant>
-#include <vector>
 
 #include "support/catch.hpp"
 #include "support/document_table.hpp"

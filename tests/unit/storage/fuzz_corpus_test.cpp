@@ -1,10 +1,6 @@
 // The corpus of fuzz_snapshot_reader: real generations, in the container that the fuzz target reads.
 #include <sepal/storage/generation/data_directory.hpp>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 #include "support/catch.hpp"
 #include "support/generation_files.hpp"
 #include "support/simulated_disk.hpp"

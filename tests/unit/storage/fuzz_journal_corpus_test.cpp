@@ -2,10 +2,6 @@
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 #include "support/catch.hpp"
 #include "support/generation_files.hpp"
 #include "support/journal_files.hpp"

@@ -2,12 +2,6 @@
 #include <sepal/storage/examine/backup.hpp>
 #include <sepal/storage/examine/examine.hpp>
 
-#include <algorithm>
-#include <functional>
-#include <map>
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/journal_files.hpp"
 #include "support/simulated_disk.hpp"

@@ -1,10 +1,6 @@
 #include <sepal/storage/generation/data_directory.hpp>
 #include <sepal/storage/generation/streamed_filter.hpp>
 
-#include <algorithm>
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"

@@ -1,6 +1,4 @@
 // Groups of frames: what one transaction changed, as a worker's log records it.
-#include <algorithm>
-#include <random>
 
 #include "storage/format/operation_encoder.hpp"
 #include "storage/format/synced_file.hpp"

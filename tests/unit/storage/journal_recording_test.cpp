@@ -1,6 +1,4 @@
 // Which changes the journal records, in which order, in which frames.
-#include <atomic>
-#include <thread>
 
 #include "storage/format/operation_encoder.hpp"
 #include "support/journal_fixture.hpp"

@@ -2,9 +2,7 @@
 #include <sepal/base/gate.hpp>
 
 #include <condition_variable>
-#include <map>
 #include <mutex>
-#include <thread>
 
 #include "support/journal_fixture.hpp"
 

@@ -2,8 +2,6 @@
 #include <sepal/storage/journal/journal.hpp>
 #include <sepal/storage/journal/reserve.hpp>
 
-#include <algorithm>
-
 #include "support/catch.hpp"
 #include "support/journal_fixture.hpp"
 

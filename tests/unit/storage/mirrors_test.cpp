@@ -3,9 +3,6 @@
 #include <sepal/storage/generation/data_directory.hpp>
 #include <sepal/storage/replay/replay.hpp>
 
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/replayed.hpp"
 

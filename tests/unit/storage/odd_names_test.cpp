@@ -4,10 +4,6 @@
 #include <sepal/storage/examine/examine.hpp>
 #include <sepal/storage/generation/restore.hpp>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <string>
 #include <sys/stat.h>
 
 #include "support/catch.hpp"

@@ -6,9 +6,6 @@
 #include <sepal/bloom/filter/kind.hpp>
 #include <sepal/storage/replay/replay.hpp>
 
-#include <algorithm>
-#include <string>
-
 #include "support/catch.hpp"
 #include "support/journal_files.hpp"
 #include "support/storage_fixture.hpp"

@@ -2,11 +2,6 @@
 #include <sepal/storage/examine/examine.hpp>
 #include <sepal/storage/journal/journal.hpp>
 
-#include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "storage/format/synced_file.hpp"
 #include "support/catch.hpp"
 #include "support/generation_files.hpp"

@@ -3,10 +3,6 @@
 #include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/storage/replay/replay.hpp>
 
-#include <cstring>
-#include <string>
-#include <utility>
-
 #include "support/catch.hpp"
 #include "support/replayed.hpp"
 

@@ -2,9 +2,6 @@
 #include <sepal/base/gate.hpp>
 #include <sepal/storage/replay/replay.hpp>
 
-#include <string>
-#include <utility>
-
 #include "support/catch.hpp"
 #include "support/replayed.hpp"
 

@@ -1,9 +1,5 @@
 #include <sepal/storage/journal/reserve.hpp>
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
 

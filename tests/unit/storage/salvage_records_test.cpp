@@ -2,12 +2,6 @@
 #include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/storage/examine/examine.hpp>
 
-#include <algorithm>
-#include <cstring>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/generation_files.hpp"
 #include "support/journal_files.hpp"

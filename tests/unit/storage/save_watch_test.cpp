@@ -1,7 +1,5 @@
 #include "storage/generation/save_watch.hpp"
 
-#include <chrono>
-
 #include "support/catch.hpp"
 
 namespace sepal::storage {

@@ -1,9 +1,6 @@
 #include <sepal/storage/generation/saver.hpp>
 
-#include <atomic>
-#include <functional>
 #include <future>
-#include <thread>
 
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"

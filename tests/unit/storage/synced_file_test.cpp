@@ -2,12 +2,6 @@
 // start refuses a journal that ends earlier.
 #include <sepal/base/gate.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <functional>
-#include <string>
-
 #include "support/journal_fixture.hpp"
 #include "support/replayed.hpp"
 

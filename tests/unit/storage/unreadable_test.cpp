@@ -1,11 +1,6 @@
 // `sepal verify` and `sepal salvage` on a directory with unreadable parts.
 #include <sepal/storage/examine/examine.hpp>
 
-#include <algorithm>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "storage/disk/tolerant_disk.hpp"
 #include "support/catch.hpp"
 #include "support/generation_files.hpp"

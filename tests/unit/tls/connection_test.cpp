@@ -1,6 +1,5 @@
 #include <sepal/tls/connection.hpp>
 
-#include <string>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -1,10 +1,7 @@
 #include <sepal/tls/context.hpp>
 
-#include <filesystem>
-#include <fstream>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
-#include <string>
 
 #include "support/catch.hpp"
 #include "unit/tls/tls_world.hpp"

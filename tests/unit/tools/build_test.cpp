@@ -2,9 +2,6 @@
 
 #include <sepal/storage/generation/filter_file.hpp>
 
-#include <fstream>
-#include <string>
-#include <vector>
 #include <zlib.h>
 
 #include "support/catch.hpp"

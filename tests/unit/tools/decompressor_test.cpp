@@ -1,6 +1,5 @@
 #include "tools/build/decompressor.hpp"
 
-#include <string>
 #include <zlib.h>
 #include <zstd.h>
 

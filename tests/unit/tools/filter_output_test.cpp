@@ -1,11 +1,7 @@
 #include "tools/build/filter_output.hpp"
 
-#include <fstream>
-#include <string>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <utility>
-#include <vector>
 
 #include "support/catch.hpp"
 #include "support/storage_fixture.hpp"

@@ -1,6 +1,3 @@
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/memory_source.hpp"
 

@@ -1,10 +1,5 @@
 #include "tools/build/list_source.hpp"
 
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/memory_source.hpp"
 

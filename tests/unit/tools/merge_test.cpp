@@ -4,11 +4,6 @@
 #include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/storage/generation/filter_file.hpp>
 
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <string>
-
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"

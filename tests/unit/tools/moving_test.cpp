@@ -4,9 +4,6 @@
 #include <sepal/storage/generation/data_directory.hpp>
 
 #include <bit>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "support/catch.hpp"
 #include "support/rdb_dump.hpp"

@@ -1,8 +1,5 @@
 #include "tools/shell/number.hpp"
 
-#include <cstdint>
-#include <string>
-
 #include "support/catch.hpp"
 
 namespace number_test {

@@ -1,9 +1,6 @@
 #include "tools/build/plan_nodes.hpp"
 
 #include <bit>
-#include <random>
-#include <string>
-#include <vector>
 
 #include "support/catch.hpp"
 

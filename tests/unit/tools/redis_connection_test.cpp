@@ -1,7 +1,5 @@
 #include "tools/redis/redis_connection.hpp"
 
-#include <cstring>
-#include <string>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
