@@ -1,4 +1,5 @@
-// A housekeeper that frees filters and tables at once, does not settle pages, and ignores deadlines.
+// A housekeeper that frees filters and tables at once, does not settle pages, and ignores deadlines. Others
+// derive from it, and override what their tests look at.
 #pragma once
 
 #include <sepal/keyspace/keyspace.hpp>
@@ -7,7 +8,7 @@
 
 namespace sepal::test {
 
-class FreeingHousekeeper final : public keyspace::Housekeeper {
+class FreeingHousekeeper : public keyspace::Housekeeper {
  public:
   void dispose(keyspace::FilterPtr) override {}
   void dispose_database(std::shared_ptr<const void>) override {}

@@ -2,6 +2,7 @@
 #include <sepal/keyspace/keyspace.hpp>
 
 #include "support/catch.hpp"
+#include "support/freeing_housekeeper.hpp"
 
 namespace keyspace_model_property {
 
@@ -13,15 +14,13 @@ using keyspace::Deadline;
 using keyspace::FilterPtr;
 using keyspace::Keyspace;
 
-class CountingHousekeeper final : public keyspace::Housekeeper {
+class CountingHousekeeper final : public sepal::test::FreeingHousekeeper {
  public:
   void dispose(FilterPtr filter) override {
     ++disposed_count;
     filter.reset();
   }
   void dispose_database(std::shared_ptr<const void>) override { ++disposed_count; }
-  void give_pages(FilterPtr, bloom::LayerView) override {}
-  void due_at(keyspace::Deadline) override {}
   std::uint64_t disposed_count = 0;
 };
 

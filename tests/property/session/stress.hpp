@@ -179,7 +179,7 @@ struct StressWorld {
 
   StressOptions options;
   Ground ground;
-  NoClients clients;
+  command::ClientDirectory clients;
   command::Services services;
   std::vector<std::unique_ptr<StressWorker>> workers;
   Complaint complaint;

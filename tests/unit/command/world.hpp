@@ -38,7 +38,6 @@ class FakeClients final : public ClientDirectory {
   [[nodiscard]] std::uint64_t count() const override { return clients.size(); }
   [[nodiscard]] std::uint64_t accepted_count() const override { return accepted; }
   [[nodiscard]] std::uint64_t rejected_count() const override { return rejected; }
-  [[nodiscard]] std::uint64_t denied_count() const override { return 0; }
   void reset_counts() override { accepted = rejected = 0; }
 
   std::map<std::uint64_t, ClientState*> clients;

@@ -16,11 +16,9 @@ constexpr WallTime at(std::int64_t milliseconds_since_1970) {
   return WallTime(milliseconds(milliseconds_since_1970));
 }
 
-class Waking final : public Housekeeper {
+class Waking final : public sepal::test::FreeingHousekeeper {
  public:
   void dispose(FilterPtr) override { ++disposed; }
-  void dispose_database(std::shared_ptr<const void>) override {}
-  void give_pages(FilterPtr, bloom::LayerView) override {}
   void due_at(Deadline deadline) override { due.push_back(deadline); }
   std::vector<Deadline> due;
   int disposed = 0;

@@ -255,16 +255,13 @@ TEST_CASE("pieces that leave ever more gaps are refused at some point", "[keyspa
 }
 
 // Reads the summary of the uploads whenever it gets a filter.
-class AskingHousekeeper final : public Housekeeper {
+class AskingHousekeeper final : public sepal::test::FreeingHousekeeper {
  public:
   void dispose(FilterPtr) override {
     if (uploads == nullptr) return;
     count_seen = uploads->summary().count;
     ++disposed;
   }
-  void dispose_database(std::shared_ptr<const void>) override {}
-  void give_pages(FilterPtr, bloom::LayerView) override {}
-  void due_at(Deadline) override {}
 
   const Uploads* uploads = nullptr;
   std::uint64_t count_seen = 0;

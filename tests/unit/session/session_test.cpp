@@ -189,18 +189,10 @@ class AskedInside final : public command::ClientDirectory {
  public:
   explicit AskedInside(std::function<void()> asked) : asked_(std::move(asked)) {}
 
-  void for_each(const std::function<void(command::ClientState&)>&) override {}
-  void kill(std::uint64_t) override {}
-  void push(std::size_t, std::uint64_t, std::shared_ptr<const std::string>) override {}
-  void pause_ended() override {}
   [[nodiscard]] std::uint64_t count() const override {
     asked_();
     return 0;
   }
-  [[nodiscard]] std::uint64_t accepted_count() const override { return 0; }
-  [[nodiscard]] std::uint64_t rejected_count() const override { return 0; }
-  [[nodiscard]] std::uint64_t denied_count() const override { return 0; }
-  void reset_counts() override {}
 
  private:
   std::function<void()> asked_;

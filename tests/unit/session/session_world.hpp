@@ -129,7 +129,7 @@ struct WorkerSession {
 // The surroundings of a session that has the keyspace to itself.
 struct OwnGround {
   Ground ground{1};
-  NoClients clients;
+  command::ClientDirectory clients;
   command::Services services{ground.services(clients)};
 };
 

@@ -1,5 +1,6 @@
 // What commands need from the parts above them. `command` declares; `server`, `settings` and `app`
-// implement; tests use fakes.
+// implement; tests use fakes. A member whose body is here does nothing, so that a fake overrides what its
+// test looks at.
 #pragma once
 
 #include <sepal/base/choice.hpp>
@@ -15,6 +16,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -155,20 +157,21 @@ class ClientDirectory {
  public:
   virtual ~ClientDirectory() = default;
   // Called with the gate closed. In order of id.
-  virtual void for_each(const std::function<void(ClientState&)>& visit) = 0;
+  virtual void for_each(const std::function<void(ClientState&)>& /*visit*/) {}
   // Any thread. The connection ends soon, without further replies. Unknown ids are ignored.
-  virtual void kill(std::uint64_t id) = 0;
+  virtual void kill(std::uint64_t /*id*/) {}
   // Any thread, also inside the gate. Gives bytes to a client of a worker: they go behind the replies that it
   // has. If the client is gone, or is no monitor any more, nothing happens.
-  virtual void push(std::size_t worker, std::uint64_t id, std::shared_ptr<const std::string> bytes) = 0;
+  virtual void push(std::size_t /*worker*/, std::uint64_t /*id*/,
+                    std::shared_ptr<const std::string> /*bytes*/) {}
   // Any thread. A pause ended before its time: the requests that wait for its end are run soon.
-  virtual void pause_ended() = 0;
-  [[nodiscard]] virtual std::uint64_t count() const = 0;           // connected now
-  [[nodiscard]] virtual std::uint64_t accepted_count() const = 0;  // since start or the last reset
-  [[nodiscard]] virtual std::uint64_t rejected_count() const = 0;  // over clients_max
-  [[nodiscard]] virtual std::uint64_t denied_count() const = 0;    // by protected mode
+  virtual void pause_ended() {}
+  [[nodiscard]] virtual std::uint64_t count() const { return 0; }           // connected now
+  [[nodiscard]] virtual std::uint64_t accepted_count() const { return 0; }  // since start or the last reset
+  [[nodiscard]] virtual std::uint64_t rejected_count() const { return 0; }  // over clients_max
+  [[nodiscard]] virtual std::uint64_t denied_count() const { return 0; }    // by protected mode
   [[nodiscard]] virtual HandshakeCounts handshake_counts() const { return {}; }
-  virtual void reset_counts() = 0;
+  virtual void reset_counts() {}
 };
 
 struct SaveStatus {
@@ -208,12 +211,12 @@ class Persistence {
   virtual ~Persistence() = default;
   // Inside or outside the gate; never waits for the disk. Starts a save. Errors: in_use when one is running
   // already.
-  virtual Result<void> start_save() = 0;
+  virtual Result<void> start_save() { return {}; }
   // As start_save. When that save has ended, the client `id` is answered: +OK, or the reason why it failed.
-  virtual Result<void> start_save_for(std::uint64_t id) = 0;
-  [[nodiscard]] virtual SaveStatus status() const = 0;
+  virtual Result<void> start_save_for(std::uint64_t /*id*/) { return {}; }
+  [[nodiscard]] virtual SaveStatus status() const { return {}; }
   // Any thread.
-  [[nodiscard]] virtual DiskStatus disk_status() const = 0;
+  [[nodiscard]] virtual DiskStatus disk_status() const { return {}; }
 };
 
 struct JournalStatus {
@@ -298,47 +301,50 @@ class Configuration {
   };
 
   virtual ~Configuration() = default;
-  [[nodiscard]] virtual std::vector<Parameter> parameters() const = 0;
+  [[nodiscard]] virtual std::vector<Parameter> parameters() const { return {}; }
   // `name` is that of a parameter.
-  [[nodiscard]] virtual std::string get(std::string_view name) const = 0;
-  [[nodiscard]] virtual std::unique_ptr<Draft> draft() = 0;
+  [[nodiscard]] virtual std::string get(std::string_view /*name*/) const { return {}; }
+  [[nodiscard]] virtual std::unique_ptr<Draft> draft() { return nullptr; }
 };
 
 class ServerControl {
  public:
   virtual ~ServerControl() = default;
-  [[nodiscard]] virtual const ServerFacts& facts() const = 0;
-  [[nodiscard]] virtual ProcessUsage usage() const = 0;
-  [[nodiscard]] virtual BackgroundStatus background() const = 0;
+  [[nodiscard]] virtual const ServerFacts& facts() const {
+    static const ServerFacts none;
+    return none;
+  }
+  [[nodiscard]] virtual ProcessUsage usage() const { return {}; }
+  [[nodiscard]] virtual BackgroundStatus background() const { return {}; }
   // Inside the gate. Writes a line of a script to the log. Some are left out when there are many.
-  virtual void log_from_script(script::LogLevel level, std::string_view text) = 0;
+  virtual void log_from_script(script::LogLevel /*level*/, std::string_view /*text*/) {}
   // Inside the gate. A script was refused because the texts of loaded scripts take `bytes_max` bytes.
-  virtual void log_scripts_full(std::uint64_t bytes_max) = 0;
+  virtual void log_scripts_full(std::uint64_t /*bytes_max*/) {}
   // Inside the gate. Writes to the log who has tried to log in as `user` and failed, or who has administered
   // the server. Some lines are left out when there are many.
-  virtual void log_failed_login(const ClientState& client, std::string_view user) = 0;
-  virtual void log_administration(const ClientState& client, const Administration& administration) = 0;
+  virtual void log_failed_login(const ClientState& /*client*/, std::string_view /*user*/) {}
+  virtual void log_administration(const ClientState& /*client*/, const Administration& /*administration*/) {}
   // Inside the gate. Logs the address of a client that sent HTTP. Some lines are left out when there are
   // many.
-  virtual void log_http_request(const ClientState& client) = 0;
+  virtual void log_http_request(const ClientState& /*client*/) {}
   // Any thread. Has a background job give all free memory of the heap back to the system; returns at once.
-  virtual void give_memory_back() = 0;
+  virtual void give_memory_back() {}
   // Begins an orderly stop; returns at once.
-  virtual void request_stop(StopMode mode) = 0;
+  virtual void request_stop(StopMode /*mode*/) {}
   // Called with the gate closed. The number of clients that the system's limit of descriptors allows, when
   // that limit is raised as far as it may be.
-  virtual std::uint64_t clients_possible() = 0;
+  virtual std::uint64_t clients_possible() { return std::numeric_limits<std::uint64_t>::max(); }
   // Called with the gate closed. Has a background job write the settings of this moment into the
   // configuration file; then the client `id` is answered: +OK, or why they could not be written. Errors:
   // not_found when there is no file.
-  virtual Result<void> rewrite_config_for(std::uint64_t id) = 0;
+  virtual Result<void> rewrite_config_for(std::uint64_t /*id*/) { return {}; }
   // Called inside the gate. Has a background job write `users`, the text of an ACL file, into the ACL file;
   // then the client `id` is answered: +OK, or why it could not be written. Errors: not_found when the server
   // was started without an ACL file.
-  virtual Result<void> save_users_for(std::uint64_t id, std::string users) = 0;
+  virtual Result<void> save_users_for(std::uint64_t /*id*/, std::string /*users*/) { return {}; }
   // Called inside the gate. Has a background job read the ACL file, and make its users the users; then the
   // client `id` is answered: +OK, or what is wrong in the file. Errors: as above.
-  virtual Result<void> load_users_for(std::uint64_t id) = 0;
+  virtual Result<void> load_users_for(std::uint64_t /*id*/) { return {}; }
 };
 
 }  // namespace sepal::command
