@@ -54,35 +54,16 @@ void make_data(Disk& disk, const Path& directory) {
   server.add("recorded", "item");
 }
 
-const char* const names[] = {"CURRENT",
-                             "CURRENT.tmp",
-                             "FIRST",
-                             "FIRST.tmp",
-                             "SEED",
-                             "SEED.tmp",
-                             "SYNCED",
-                             "SYNCED.tmp",
-                             "LOCK",
-                             "reserve-1",
-                             "reserve-9",
-                             "journal-000000000001",
-                             "journal-000000000099",
-                             "journal-999999999999",
-                             "adopted-000000000001",
-                             "adopted-999999999999",
-                             "adopted-000000000001.tmp",
-                             ".sepal-0123456789abcdef.tmp",
-                             "generation-000000000000",
-                             "generation-000000000002",
-                             "generation-999999999999",
-                             "generation-000000000001/MANIFEST",
-                             "generation-000000000001/pack-0",
-                             "generation-000000000001/pack-1",
-                             "restore.partial",
-                             "restore.old",
-                             "restore.new",
-                             "replaced-1",
-                             "notes.txt"};
+// clang-format off
+const char* const names[] = {
+    "CURRENT", "CURRENT.tmp", "FIRST", "FIRST.tmp", "SEED", "SEED.tmp", "SYNCED", "SYNCED.tmp", "LOCK",
+    "reserve-1", "reserve-9", "journal-000000000001", "journal-000000000099", "journal-999999999999",
+    "adopted-000000000001", "adopted-999999999999", "adopted-000000000001.tmp",
+    ".sepal-0123456789abcdef.tmp", "generation-000000000000", "generation-000000000002",
+    "generation-999999999999", "generation-000000000001/MANIFEST", "generation-000000000001/pack-0",
+    "generation-000000000001/pack-1", "restore.partial", "restore.old", "restore.new", "replaced-1",
+    "notes.txt"};
+// clang-format on
 
 bool starts_well(Disk& disk, const Path& directory, std::string& error) {
   SmallServer server(disk, directory, 2);

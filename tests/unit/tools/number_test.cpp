@@ -23,44 +23,13 @@ TEST_CASE("a count is exact, up to the largest count", "[tools][number]") {
 }
 
 TEST_CASE("a number that is not whole or does not fit is refused", "[tools][number]") {
-  for (const char* text : {"18446744073709551616",
-                           "1.8446744073709551616e19",
-                           "18446744073709552k",
-                           "1e20",
-                           "2e19",
-                           "1e41",
-                           "1e-41",
-                           "1e99999999999",
-                           "0.5",
-                           "1.5e0",
-                           "1e-1",
-                           "12345e-3",
-                           "0.0001k",
-                           "",
-                           ".",
-                           "k",
-                           "e",
-                           "e8",
-                           ".e8",
-                           "1e",
-                           "1e+",
-                           "1e-",
-                           "1e+-1",
-                           "1e--1",
-                           "1e1.5",
-                           "1.2.3",
-                           "-1",
-                           "+1",
-                           " 1",
-                           "1 ",
-                           "1kk",
-                           "1mb",
-                           "1b",
-                           "0x10",
-                           "1k5",
-                           "1ek",
-                           "nan",
-                           "inf"}) {
+  // clang-format off
+  for (const char* text : {
+      "18446744073709551616", "1.8446744073709551616e19", "18446744073709552k", "1e20", "2e19", "1e41",
+      "1e-41", "1e99999999999", "0.5", "1.5e0", "1e-1", "12345e-3", "0.0001k", "", ".", "k", "e", "e8",
+      ".e8", "1e", "1e+", "1e-", "1e+-1", "1e--1", "1e1.5", "1.2.3", "-1", "+1", " 1", "1 ", "1kk", "1mb",
+      "1b", "0x10", "1k5", "1ek", "nan", "inf"}) {
+    // clang-format on
     CAPTURE(text);
     CHECK(parse_count(text) == std::nullopt);
   }
