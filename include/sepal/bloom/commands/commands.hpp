@@ -126,8 +126,8 @@ inline constexpr CommandFacts command_facts[] = {
      .tips = "dont_cache"},
 };
 
-// At compile time: a name that is not in the table does not compile.
-[[nodiscard]] consteval const CommandFacts& facts_of_command(std::string_view name) {
+// For tables that are made at compile time: a name that is not in the table does not compile there.
+[[nodiscard]] constexpr const CommandFacts& facts_of_command(std::string_view name) {
   const CommandFacts* const found = std::ranges::find(command_facts, name, &CommandFacts::name);
   return found != std::end(command_facts) ? *found : throw "no BF command has this name";
 }
