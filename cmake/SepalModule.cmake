@@ -1,6 +1,7 @@
 # A source whose functions run for every request is compiled alone: where other sources join its group, GCC inlines less
 # of it.
-set(SEPAL_HOT_SOURCES command/bloom/bloom_commands.cpp command/table/command_table.cpp command/run/dispatcher.cpp)
+set(SEPAL_HOT_SOURCES command/bloom/bloom_commands.cpp command/table/command_table.cpp command/run/dispatcher.cpp
+    command/run/together.cpp)
 list(TRANSFORM SEPAL_HOT_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/src/)
 set_source_files_properties(${SEPAL_HOT_SOURCES} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 # A test that links a file of its own in its place must not get the rest of a group with it.

@@ -7,6 +7,7 @@
 #include <sepal/base/thread.hpp>
 #include <sepal/command/run/client_memory.hpp>
 #include <sepal/command/users/certificate_login.hpp>
+#include <sepal/command/users/users.hpp>
 #include <sepal/log/event.hpp>
 #include <sepal/server/server.hpp>
 

@@ -1,4 +1,5 @@
 #include <sepal/base/assert.hpp>
+#include <sepal/command/run/dispatcher.hpp>
 #include <sepal/session/first_requests.hpp>
 
 #include <chrono>

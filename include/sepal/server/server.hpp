@@ -7,7 +7,7 @@
 
 #include <sepal/base/gate.hpp>
 #include <sepal/base/result.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/command/run/services.hpp>
 #include <sepal/tls/context.hpp>
 

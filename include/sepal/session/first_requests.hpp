@@ -6,7 +6,7 @@
 // This changes no outcome that a client can see: requests of different connections have no order.
 #pragma once
 
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/session/session.hpp>
 
 #include <boost/container/static_vector.hpp>

@@ -38,6 +38,7 @@
 #include <sepal/base/gate.hpp>
 #include <sepal/command/run/client_memory.hpp>
 #include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/partial_run.hpp>
 #include <sepal/resp/reply.hpp>
 #include <sepal/resp/request_parser.hpp>
 #include <sepal/session/input_buffer.hpp>

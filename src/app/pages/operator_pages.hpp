@@ -9,7 +9,7 @@
 
 #include <sepal/base/gate.hpp>
 #include <sepal/base/result.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/http/server.hpp>
 #include <sepal/metrics/exposition.hpp>
 #include <sepal/settings/settings.hpp>

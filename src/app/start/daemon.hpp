@@ -4,8 +4,9 @@
 #include <sepal/base/gate.hpp>
 #include <sepal/base/mutex.hpp>
 #include <sepal/base/result.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/command/run/services.hpp>
+#include <sepal/command/users/users.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/server/server.hpp>
 #include <sepal/settings/configuration.hpp>

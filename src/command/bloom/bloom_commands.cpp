@@ -381,16 +381,16 @@ Next bf_info(Context& context) {
 }
 
 constexpr CommandSpec bloom_family[] = {
-    bloom_row("bf.add", bf_add, bf_add_together),
+    bloom_row("bf.add", bf_add, records_items, bf_add_together),
     bloom_row("bf.card", bf_card),
     // The reference declares neither the number of words nor what happens to the key: so it tells the worst.
     bloom_row("bf.debug", bf_debug, Arity{-1}, one_key("RW access update")),
     bloom_row("bf.exists", bf_exists, bf_exists_together),
     bloom_row("bf.info", bf_info),
-    bloom_row("bf.insert", bf_insert, items_of_insert),
-    bloom_row("bf.madd", bf_madd, items_behind_key),
+    bloom_row("bf.insert", bf_insert, records_items, items_of_insert),
+    bloom_row("bf.madd", bf_madd, records_items, items_behind_key),
     bloom_row("bf.mexists", bf_mexists, items_behind_key),
-    bloom_row("bf.reserve", bf_reserve),
+    bloom_row("bf.reserve", bf_reserve, records_items),
 };
 
 }  // namespace

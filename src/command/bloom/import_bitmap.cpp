@@ -9,7 +9,7 @@
 #include <sepal/bloom/foreign/client_bitmap.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/command/run/adoptions.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include <algorithm>
@@ -196,7 +196,7 @@ Next bf_import_bitmap(Context& context) {
 
 constexpr Family import_row{.group = "module",
                             .categories = Category::bloom | Category::write | Category::slow,
-                            .flags = Flag::module | Flag::write | Flag::deny_oom | Flag::adopts,
+                            .flags = Flag::module | Flag::write | Flag::deny_oom,
                             .flags_imply_categories = false};
 
 constexpr CommandSpec import_bitmap_family[] = {
@@ -204,7 +204,8 @@ constexpr CommandSpec import_bitmap_family[] = {
         "bf.importbitmap key bitmap SCHEME scheme CAPACITY capacity [BITS bits] [HASHES hashes] [SEED seed] "
         "[ERROR error] [EXPANSION expansion] [REPLACE]",
         -7, "0.1.0", "Makes a filter of the bitmap in which a client program kept its own; Sepal's own",
-        bf_import_bitmap, two_keys("OW update/RO access"), Cost{"O(N) where N is the size of the bitmap"}),
+        bf_import_bitmap, records_adoption, two_keys("OW update/RO access"),
+        Cost{"O(N) where N is the size of the bitmap"}),
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <sepal/command/run/dispatcher.hpp>
 #include <sepal/command/table/error_texts.hpp>
+#include <sepal/command/users/acl_log.hpp>
 
 #include <array>
 #include <optional>

@@ -2,7 +2,7 @@
 
 #include <sepal/bloom/commands/filter_facts.hpp>
 #include <sepal/bloom/commands/stats.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include <chrono>

@@ -7,8 +7,9 @@
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/hash.hpp>
 #include <sepal/bloom/filter/dump.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
+#include <sepal/keyspace/uploads.hpp>
 
 #include <utility>
 
@@ -169,7 +170,7 @@ Next bf_load_chunk(Context& context) {
 }
 
 constexpr CommandSpec transfer_family[] = {
-    bloom_row("bf.loadchunk", bf_load_chunk, Flag::adopts | Flag::outside_multi),
+    bloom_row("bf.loadchunk", bf_load_chunk, Flag::outside_multi, records_adoption),
     // The reference declares that it changes the key.
     bloom_row("bf.scandump", bf_scan_dump, one_key("RW")),
 };

@@ -1,8 +1,9 @@
 // Handlers of CLIENT.
 
 #include <sepal/base/arguments.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
+#include <sepal/command/users/users.hpp>
 #include <sepal/keyspace/deadline.hpp>
 
 #include <algorithm>

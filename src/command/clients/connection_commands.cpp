@@ -2,8 +2,12 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/parsed.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
+#include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/table/error_texts.hpp>
+#include <sepal/command/users/acl_log.hpp>
+#include <sepal/command/users/login_delay.hpp>
+#include <sepal/command/users/users.hpp>
 
 #include <memory>
 #include <optional>
@@ -53,7 +57,7 @@ Login log_in(Context& context, std::string_view name, std::string_view password)
   }
   if (has_waited) return Login::refused;
   note_failed_login(context, name);
-  client.login_due = context.services.login_delay.note(context.steady_now);
+  client.login_due = context.services.login_delay->note(context.steady_now);
   client.login_failed = can_wait && context.steady_now < client.login_due;
   return client.login_failed ? Login::delayed : Login::refused;
 }

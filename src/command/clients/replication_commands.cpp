@@ -1,7 +1,7 @@
 // Handlers of commands on replication, and of those that wait for the disk.
 
 #include <sepal/base/arguments.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include <chrono>

@@ -4,7 +4,7 @@
 // request that is admitted as a removal uses room kept for removals.
 
 #include <sepal/base/arguments.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include <optional>

@@ -2,8 +2,9 @@
 // handlers never ask for the closed gate themselves.
 
 #include <sepal/base/arguments.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
+#include <sepal/keyspace/uploads.hpp>
 
 #include <optional>
 
@@ -176,6 +177,12 @@ Next flush_all(Context& context) {
   return Next::done;
 }
 
+// What expires in both databases, and what moves.
+std::uint64_t records_move(const RecordAsk& ask) {
+  const std::string_view keys[] = {ask.words[1], ask.words[1]};
+  return keyspace::record_bytes_of_keys(keys);
+}
+
 constexpr Family key_row{.group = "generic", .categories = Category::keyspace};
 constexpr Family database_row{.group = "server", .categories = Category::keyspace};
 
@@ -197,7 +204,7 @@ constexpr CommandSpec key_family[] = {
                  Cost{"O(N) where N is the number of keys in the database"}, on_all_shards, frees_always),
     key_row("move key db", 3, "1.0.0",
             "Moves a filter or a string to another database, if its key is free there", move,
-            Flag::write | Flag::fast | Flag::alone, one_key("RW access update")),
+            Flag::write | Flag::fast | Flag::alone, one_key("RW access update"), records_move),
     key_row("randomkey", 1, "1.0.0", "Answers a random key of the database", random_key, Flag::read_only,
             Tips{"request_policy:all_shards response_policy:special nondeterministic_output"}),
     key_row("rename key newkey", 3, "1.0.0",

@@ -1,7 +1,7 @@
 // Finds the filter or string under a key, for a request.
 #pragma once
 
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include <string_view>

@@ -9,7 +9,8 @@
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/glob.hpp>
 #include <sepal/base/parsed.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
+#include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include <algorithm>

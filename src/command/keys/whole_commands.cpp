@@ -13,7 +13,8 @@
 #include <sepal/bloom/foreign/rdb.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/command/run/adoptions.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
+#include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include <algorithm>
@@ -366,18 +367,18 @@ constexpr CommandSpec whole_family[] = {
              Category::read, one_key("RO"), Cost{"O(N) where N is the size of the filter"}),
     file_row("bf.import key file [REPLACE]", -3, "0.1.0",
              "Puts the filter in a file of import_dir under a key, in one instant; Sepal's own", bf_import,
-             Flag::write | Flag::deny_oom | Flag::adopts, Category::write, one_key("RW"),
+             Flag::write | Flag::deny_oom, records_adoption, Category::write, one_key("RW"),
              Cost{"O(N) where N is the size of the file"}),
     whole_row("copy source destination [DB destination-db] [REPLACE]", -3, "6.2.0",
               "Copies a filter or a string, and its deadline, to another key", copy,
-              Flag::write | Flag::deny_oom | Flag::adopts, two_keys("RO access/OW update"),
+              Flag::write | Flag::deny_oom, records_adoption, two_keys("RO access/OW update"),
               Cost{"O(N) where N is the size of the filter"}),
     whole_row("dump key", 2, "2.6.0", "Answers a filter or a string as bytes that RESTORE takes", dump,
               Flag::read_only, one_key("RO access"), Cost{"O(N) where N is the size of the filter"},
               any_output),
     whole_row("restore key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]", -4,
               "2.6.0", "Puts a filter or a string that DUMP, here or in Redis, answered under a key", restore,
-              Flag::write | Flag::deny_oom | Flag::adopts, Category::dangerous, one_key("OW update"),
+              Flag::write | Flag::deny_oom, records_adoption, Category::dangerous, one_key("OW update"),
               Cost{"O(N) where N is the size of the payload"}),
 };
 

@@ -5,6 +5,8 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/bloom/filter/image.hpp>
+#include <sepal/command/run/adoptions.hpp>
+#include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include <string>

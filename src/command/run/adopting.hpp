@@ -1,7 +1,8 @@
 // Puts a filter that was made as a whole under a key.
 #pragma once
 
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/adoptions.hpp>
+#include <sepal/command/run/context.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -10,8 +11,8 @@
 namespace sepal::command {
 
 // Done and answered at once if one record of the journal has room for the filter, or if no journal is kept;
-// else a job outside the workers does it. `adoption.make` is ignored. For handlers of rows with Flag::adopts,
-// as the last thing that they do. Returns need_alone, done or wait.
+// else a job outside the workers does it. `adoption.make` is ignored. For handlers of rows with
+// records_adoption, as the last thing that they do. Returns need_alone, done or wait.
 Next adopt(Context& context, keyspace::FilterPtr filter, Adoption adoption);
 
 // Copies one more part of bytes that a job needs: it outlives the request's words. False: there is more, and

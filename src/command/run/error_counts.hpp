@@ -2,7 +2,7 @@
 #pragma once
 
 #include <sepal/base/mutex.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <sepal/base/arguments.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 
 #include <string>
 #include <string_view>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <sepal/bloom/filter/filter.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/resp/reply.hpp>
 
 #include <array>

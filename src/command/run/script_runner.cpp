@@ -12,6 +12,7 @@
 #include <sepal/base/free_memory.hpp>
 #include <sepal/command/run/scripts.hpp>
 #include <sepal/command/table/error_texts.hpp>
+#include <sepal/command/users/acl_log.hpp>
 
 #include <algorithm>
 #include <utility>

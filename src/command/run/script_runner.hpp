@@ -12,6 +12,7 @@
 #pragma once
 
 #include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/partial_run.hpp>
 #include <sepal/script/engine.hpp>
 #include <sepal/script/fiber.hpp>
 

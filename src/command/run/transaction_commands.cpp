@@ -6,6 +6,7 @@
 #include <sepal/base/free_memory.hpp>
 #include <sepal/base/memory_reserve.hpp>
 #include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // What handlers and the dispatcher know of a client's transaction.
 #pragma once
 
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 
 namespace sepal::command {
 

@@ -2,7 +2,7 @@
 // otherwise.
 #pragma once
 
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/metrics/counters.hpp>
 
 #include <array>

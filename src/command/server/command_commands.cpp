@@ -3,7 +3,7 @@
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/glob.hpp>
 #include <sepal/base/word_list.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include <bit>

@@ -1,7 +1,7 @@
 // COMMAND DOCS: made from the rows of the command table.
 
 #include <sepal/base/syntax.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include <vector>

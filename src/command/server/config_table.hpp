@@ -12,7 +12,7 @@
 //            reason.
 #pragma once
 
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 
 #include <span>
 #include <string>

@@ -1,7 +1,7 @@
 // INFO [section ...].
 
 #include <sepal/base/arguments.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 
 #include <algorithm>
 #include <span>

@@ -4,6 +4,10 @@
 #include "command/server/info_text.hpp"
 
 #include <sepal/base/word_list.hpp>
+#include <sepal/command/run/adoptions.hpp>
+#include <sepal/command/run/scripts.hpp>
+#include <sepal/command/server/slow_log.hpp>
+#include <sepal/keyspace/uploads.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -315,7 +319,7 @@ void append_sepal(const Context& context, const Durability& durability, InfoLine
   lines.count("load_filters", services.load.filters).count("load_bytes", services.load.bytes_done);
   lines.number("load_milliseconds", services.load.duration.count());
   lines.count("monitors", services.monitors.count());
-  lines.count("slowlog_entries", services.slow_log.size());
+  lines.count("slowlog_entries", services.slow_log->size());
 }
 
 }  // namespace

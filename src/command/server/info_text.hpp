@@ -1,7 +1,7 @@
 // The text of INFO: sections of "field:value" lines.
 #pragma once
 
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,8 @@
 // Handlers of LATENCY.
 
 #include <sepal/base/arguments.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
+#include <sepal/command/server/latency_events.hpp>
 #include <sepal/command/table/error_texts.hpp>
 #include <sepal/metrics/counters.hpp>
 
@@ -90,7 +91,7 @@ Next latency_histogram(Context& context) {
 }
 
 Next latency_latest(Context& context) {
-  const std::vector<LatencyEvents::Summary> events = context.services.latency_events.all();
+  const std::vector<LatencyEvents::Summary> events = context.services.latency_events->all();
   context.reply.array(events.size());
   for (const LatencyEvents::Summary& event : events) {
     context.reply.array(4);
@@ -104,7 +105,7 @@ Next latency_latest(Context& context) {
 
 Next latency_history(Context& context) {
   const std::vector<LatencyEvents::Sample> samples =
-      context.services.latency_events.samples(context.words[2]);
+      context.services.latency_events->samples(context.words[2]);
   context.reply.array(samples.size());
   for (const LatencyEvents::Sample& sample : samples) {
     context.reply.array(2);
@@ -115,13 +116,13 @@ Next latency_history(Context& context) {
 }
 
 Next latency_reset(Context& context) {
-  context.reply.integer_unsigned(context.services.latency_events.reset(context.words.subspan(2)));
+  context.reply.integer_unsigned(context.services.latency_events->reset(context.words.subspan(2)));
   return Next::done;
 }
 
 Next latency_graph(Context& context) {
   const std::string_view name = context.words[2];
-  const std::vector<LatencyEvents::Summary> events = context.services.latency_events.all();
+  const std::vector<LatencyEvents::Summary> events = context.services.latency_events->all();
   const auto found = std::ranges::find(events, name, &LatencyEvents::Summary::event);
   if (found == events.end())
     return refuse(context, "ERR No samples available for event '" + std::string(echoed(name)) + "'");
@@ -131,7 +132,7 @@ Next latency_graph(Context& context) {
 
 Next latency_doctor(Context& context) {
   const std::uint64_t threshold = context.services.options.latency_event_milliseconds;
-  const std::vector<LatencyEvents::Summary> events = context.services.latency_events.all();
+  const std::vector<LatencyEvents::Summary> events = context.services.latency_events->all();
   std::string text;
   if (threshold == 0) {
     text +=

@@ -1,6 +1,9 @@
 // Names and labels are a promise to operators: docs/operations/watch.md, docs/prometheus-alerts.yml and
 // docs/grafana.json use them.
+#include <sepal/command/run/scripts.hpp>
 #include <sepal/command/server/metrics_text.hpp>
+#include <sepal/command/server/slow_log.hpp>
+#include <sepal/keyspace/uploads.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -127,7 +130,7 @@ void export_clients(const Services& services, const MetricsMoment& moment, Expos
   const SteadyTime pause_end = std::max(services.pause.until(), moment.steady_now);
   to.gauge("sepal_pause_left_seconds", "How long a CLIENT PAUSE still runs; 0: none runs")
       .sample(seconds_of(pause_end - moment.steady_now));
-  to.gauge("sepal_slow_requests", "Entries of the slow log").sample(real(services.slow_log.size()));
+  to.gauge("sepal_slow_requests", "Entries of the slow log").sample(real(services.slow_log->size()));
 }
 
 void export_keys(const Services& services, const MetricsMoment& moment, Exposition& to) {

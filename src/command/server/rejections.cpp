@@ -1,5 +1,7 @@
 #include "command/server/rejections.hpp"
 
+#include <sepal/command/users/acl_log.hpp>
+
 #include "command/run/worker_sums.hpp"
 
 namespace sepal::command {

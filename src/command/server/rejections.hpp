@@ -1,7 +1,7 @@
 // What was turned away since the start or the last reset, by reason. The metrics and the status page tell it.
 #pragma once
 
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 
 #include <cstdint>
 #include <string_view>

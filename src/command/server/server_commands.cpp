@@ -1,7 +1,7 @@
 // Handlers of commands on the server as a whole.
 
 #include <sepal/base/arguments.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include "command/table/command_row.hpp"

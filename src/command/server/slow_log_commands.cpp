@@ -2,6 +2,8 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/server/latency_events.hpp>
+#include <sepal/command/server/slow_log.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include <chrono>
@@ -29,18 +31,18 @@ void Dispatcher::note_slow(const SlowRun& run) {
   const RuntimeOptions& options = services_.options;
   if (is_latency_event(run.duration)) {
     const bool is_fast = run.spec.flags.has(Flag::fast);
-    services_.latency_events.add(is_fast ? "fast-command" : "command", run.now,
-                                 std::chrono::duration_cast<milliseconds>(run.duration));
+    services_.latency_events->add(is_fast ? "fast-command" : "command", run.now,
+                                  std::chrono::duration_cast<milliseconds>(run.duration));
   }
   // The flag keeps EXEC out of the slow log: its commands are measured and noted by themselves. The flag does
   // not count for events of LATENCY.
   if (run.spec.flags.has(Flag::skip_slowlog) || !is_for_slow_log(run.duration)) return;
-  services_.slow_log.add({.at = run.now,
-                          .duration = std::chrono::duration_cast<microseconds>(run.duration),
-                          .words = slow_words(run.words, run.times),
-                          .address = run.client.address,
-                          .client_name = run.client.name},
-                         options.slow_log_entries);
+  services_.slow_log->add({.at = run.now,
+                           .duration = std::chrono::duration_cast<microseconds>(run.duration),
+                           .words = slow_words(run.words, run.times),
+                           .address = run.client.address,
+                           .client_name = run.client.name},
+                          options.slow_log_entries);
 }
 
 Next slow_log_get(Context& context) {
@@ -53,7 +55,7 @@ Next slow_log_get(Context& context) {
     // -1 asks for all: as an unsigned number it is more than there can be.
     count = static_cast<std::uint64_t>(*given);
   }
-  const std::vector<SlowEntry> entries = context.services.slow_log.newest(count);
+  const std::vector<SlowEntry> entries = context.services.slow_log->newest(count);
   resp::Reply& reply = context.reply;
   reply.array(entries.size());
   for (const SlowEntry& entry : entries) {
@@ -72,12 +74,12 @@ Next slow_log_get(Context& context) {
 }
 
 Next slow_log_length(Context& context) {
-  context.reply.integer_unsigned(context.services.slow_log.size());
+  context.reply.integer_unsigned(context.services.slow_log->size());
   return Next::done;
 }
 
 Next slow_log_reset(Context& context) {
-  context.services.slow_log.reset();
+  context.services.slow_log->reset();
   context.reply.ok();
   return Next::done;
 }

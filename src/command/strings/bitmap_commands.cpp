@@ -9,6 +9,9 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
+#include <sepal/command/run/adoptions.hpp>
+#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include <algorithm>
@@ -644,7 +647,7 @@ constexpr CommandSpec bitmap_family[] = {
     bitmap_row("bitfield key [GET type offset | [OVERFLOW WRAP | SAT | FAIL] SET type offset value | INCRBY "
                "type offset increment ...]",
                -2, "3.2.0", "Reads and changes numbers of any width in a string", bit_field,
-               Flag::write | Flag::deny_oom | Flag::string,
+               Flag::write | Flag::deny_oom, records_string,
                one_key("RW access update variable_flags",
                        "This command allows both access and modification of the key"),
                Cost{"O(N) where N is the number of operations"}, key_use_of_bit_field, asks_bit_field),
@@ -653,7 +656,7 @@ constexpr CommandSpec bitmap_family[] = {
                one_key("RO access"), Cost{"O(N) where N is the number of operations"}),
     bitmap_row("bitop AND | OR | XOR | NOT destkey key [key ...]", -4, "2.6.0",
                "Puts the bits of several strings, combined, under a key", combine_bits,
-               Flag::write | Flag::deny_oom | Flag::adopts,
+               Flag::write | Flag::deny_oom, records_adoption,
                KeyRange{.first = 2, .last = -1, .step = 1, .access = "OW update/RO access"},
                Cost{"O(N) where N is the length of the longest string"}),
     bitmap_row("bitpos key bit [start [end [BYTE | BIT]]]", -3, "2.8.7",
@@ -664,7 +667,7 @@ constexpr CommandSpec bitmap_family[] = {
     bitmap_row("setbit key offset value", 4, "2.2.0",
                "Sets or clears a bit of a string, and answers what it was", set_bit,
                Flag::write | Flag::deny_oom | Flag::integers, one_key("RW access update"), set_bit_together,
-               TogetherTail{1}),
+               TogetherTail{1}, records_items),
 };
 
 }  // namespace

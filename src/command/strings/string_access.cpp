@@ -1,6 +1,8 @@
 #include "command/strings/string_access.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/command/run/adoptions.hpp>
+#include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/run/transaction.hpp>
 #include <sepal/command/table/error_texts.hpp>
 

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <sepal/bloom/strings/bit_string.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
+#include <sepal/command/run/partial_run.hpp>
 
 #include <algorithm>
 #include <cstddef>

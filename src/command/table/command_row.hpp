@@ -81,6 +81,12 @@ constexpr bool frees_always(std::span<const std::string_view> /*words*/, WallTim
   return true;
 }
 
+// What requests record beside the keys that they name (run/record_bytes.cpp).
+std::uint64_t records_items(const RecordAsk& ask);     // adds to a filter or bits, behind the key
+std::uint64_t records_adoption(const RecordAsk& ask);  // a filter that came whole
+std::uint64_t records_string(const RecordAsk& ask);    // any words behind the key, or a few bytes for each
+std::uint64_t records_strings(const RecordAsk& ask);   // a string for each key
+
 // Handlers of rows in several families.
 Next answer_refusal(Context& context);   // the text of the row
 Next subcommand_help(Context& context);  // CLIENT HELP, CONFIG HELP, ...
@@ -113,6 +119,9 @@ constexpr void put(CommandSpec& row, AskTest part) {
 constexpr void put(CommandSpec& row, FreesTest part) {
   row.frees = part;
 }
+constexpr void put(CommandSpec& row, RecordBytes part) {
+  row.record_bytes = part;
+}
 constexpr void put(CommandSpec& row, ItemsAt part) {
   row.items_at = part;
 }
@@ -142,16 +151,15 @@ constexpr bool has_right_subcommands(const CommandSpec& row) {
 }
 // What the dispatcher relies on: it looks at the first argument of a request that writes, and at the word in
 // which requests differ that run together. Only commands that write are admitted to the journal, so a row
-// that records bytes in some way must be one of them.
+// that says what it records must be one of them.
 [[nodiscard]] constexpr bool is_right(const CommandSpec& row) {
   const auto words_min = static_cast<std::size_t>(row.arity < 0 ? -row.arity : row.arity);
   const bool writes = row.flags.has(Flag::write);
   if (row.arity == 0 || (row.run == nullptr && row.subcommands.empty())) return false;
   if (!has_right_keys(row.keys) || !has_right_subcommands(row)) return false;
   if (writes && (row.flags.has(Flag::read_only) || (row.keys.first != 0 && words_min < 2))) return false;
-  if ((row.frees != nullptr || row.flags.has(Flag::string) || row.flags.has(Flag::adopts)) && !writes)
-    return false;
-  if (row.flags.has(Flag::string) && words_min < 2) return false;
+  if ((row.frees != nullptr || row.record_bytes != nullptr) && !writes) return false;
+  if (row.record_bytes != nullptr && words_min < 2) return false;
   return row.run_together == nullptr || together_index(row, words_min) >= 2;
 }
 // A wrong row does not compile.

@@ -2,8 +2,10 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/random.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
+#include <sepal/command/users/acl_log.hpp>
+#include <sepal/command/users/users.hpp>
 
 #include <algorithm>
 #include <limits>

@@ -1,6 +1,8 @@
 #include <sepal/base/arguments.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
+#include <sepal/command/users/acl_log.hpp>
 #include <sepal/command/users/certificate_login.hpp>
+#include <sepal/command/users/users.hpp>
 
 #include <chrono>
 #include <string>

@@ -1,4 +1,6 @@
 // The same bytes, cut into any pieces, give the same replies of a session.
+#include <sepal/command/run/partial_run.hpp>
+
 #include <rapidcheck.h>
 
 #include "support/catch.hpp"

@@ -1,3 +1,4 @@
+#include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include "support/catch.hpp"

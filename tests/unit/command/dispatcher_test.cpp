@@ -1,4 +1,5 @@
 #include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/users/users.hpp>
 
 #include "support/catch.hpp"
 #include "world.hpp"

@@ -1,3 +1,5 @@
+#include <sepal/command/users/users.hpp>
+
 #include "support/catch.hpp"
 #include "support/reference_words.hpp"
 #include "world.hpp"

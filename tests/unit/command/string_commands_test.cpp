@@ -2,6 +2,7 @@
 #include <sepal/bloom/foreign/rdb.hpp>
 #include <sepal/bloom/memory/memory.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/command/run/partial_run.hpp>
 
 #include "support/catch.hpp"
 #include "unit/command/world.hpp"

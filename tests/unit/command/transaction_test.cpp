@@ -1,5 +1,6 @@
 // MULTI, EXEC, DISCARD, WATCH and UNWATCH. What the reference answers is in tests/golden; here is what only
 // Sepal decides: the gate, the journal, the limits.
+#include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/run/transaction.hpp>
 
 #include "support/catch.hpp"

@@ -1,4 +1,6 @@
 // Runs transcripts: what the words behind "?" look at, and what those behind "@" do.
+#include <sepal/command/run/scripts.hpp>
+#include <sepal/command/users/users.hpp>
 #include <sepal/keyspace/mutator.hpp>
 
 #include <algorithm>

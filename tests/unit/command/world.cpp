@@ -1,5 +1,7 @@
 #include "world.hpp"
 
+#include <sepal/command/users/users.hpp>
+
 #include <cstddef>
 #include <limits>
 #include <stdexcept>

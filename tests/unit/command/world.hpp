@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/run/services.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/resp/reply.hpp>

@@ -1,3 +1,4 @@
+#include <sepal/command/users/users.hpp>
 #include <sepal/server/server.hpp>
 #include <sepal/session/session.hpp>
 

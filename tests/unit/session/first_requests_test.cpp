@@ -1,3 +1,5 @@
+#include <sepal/command/users/users.hpp>
+
 #include "support/catch.hpp"
 #include "unit/session/round_world.hpp"
 

@@ -1,4 +1,5 @@
 // The scheduler of one worker, as its clients see it.
+#include <sepal/command/users/users.hpp>
 #include <sepal/session/first_requests.hpp>
 #include <sepal/session/scheduler.hpp>
 

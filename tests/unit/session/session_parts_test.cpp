@@ -1,4 +1,5 @@
 // Long requests in a session: the batches that they take, and what runs and leaves meanwhile.
+#include <sepal/command/run/partial_run.hpp>
 #include <sepal/session/session.hpp>
 
 #include "support/catch.hpp"

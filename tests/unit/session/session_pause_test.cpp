@@ -1,4 +1,7 @@
 // CLIENT PAUSE: what a session does with requests that have to wait.
+#include <sepal/command/run/partial_run.hpp>
+#include <sepal/command/users/login_delay.hpp>
+#include <sepal/command/users/users.hpp>
 
 #include "support/catch.hpp"
 #include "unit/session/scheduler_world.hpp"
@@ -142,7 +145,7 @@ void wait_for_refusal(SchedulerWorld& world) {
     const GateClosed closed(world.ground.gate);
     world.services.users->set_default_password("sesame");
     for (int i = 0; i < command::failed_logins_at_once; ++i)
-      static_cast<void>(world.services.login_delay.note(StandingClock::now()));
+      static_cast<void>(world.services.login_delay->note(StandingClock::now()));
   }
   world.turn({request({"AUTH", "x"}) + ping});
   REQUIRE(world.state(0) == State::paused);

@@ -1,3 +1,4 @@
+#include <sepal/command/users/users.hpp>
 #include <sepal/session/session.hpp>
 
 #include "support/catch.hpp"

@@ -1,6 +1,7 @@
 // Sessions, with the parts that a worker lends them.
 #pragma once
 
+#include <sepal/command/users/users.hpp>
 #include <sepal/session/session.hpp>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // What sessions tell the slow log: the words of the first request of each measurement.
+#include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/server/slow_log.hpp>
 
 #include "support/catch.hpp"
@@ -15,7 +16,7 @@ using Entries = std::vector<std::vector<std::string>>;
 // The words of all entries, the oldest one first.
 Entries logged(SessionWorld& world) {
   Entries entries;
-  for (const command::SlowEntry& entry : world.services.slow_log.newest(command::slow_entries_max))
+  for (const command::SlowEntry& entry : world.services.slow_log->newest(command::slow_entries_max))
     entries.insert(entries.begin(), entry.words);
   return entries;
 }
@@ -43,7 +44,7 @@ TEST_CASE("the slow log has the first request of each measurement, and how many 
             request({"BF.EXISTS", "other", "a"}));
   CHECK(logged(world) ==
         Entries{{"BF.ADD", "k", "a", more(2)}, {"PING", "hello"}, {"BF.EXISTS", "k", "a", more(1)}});
-  CHECK(world.services.slow_log.newest(1).front().client_name == "loader");
+  CHECK(world.services.slow_log->newest(1).front().client_name == "loader");
 }
 
 TEST_CASE("nothing is logged that is faster than the threshold", "[session]") {

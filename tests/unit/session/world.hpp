@@ -2,7 +2,7 @@
 #pragma once
 
 #include <sepal/base/gate.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/command/run/services.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 

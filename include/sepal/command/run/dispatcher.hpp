@@ -3,28 +3,11 @@
 #pragma once
 
 #include <sepal/base/clock.hpp>
-#include <sepal/command/clients/monitors.hpp>
-#include <sepal/command/run/adoptions.hpp>
-#include <sepal/command/run/client_state.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/command/run/partial_run.hpp>
-#include <sepal/command/run/pause.hpp>
-#include <sepal/command/run/scripts.hpp>
-#include <sepal/command/run/services.hpp>
-#include <sepal/command/server/latency_events.hpp>
-#include <sepal/command/server/rate_sampler.hpp>
-#include <sepal/command/server/slow_log.hpp>
-#include <sepal/command/table/command_table.hpp>
-#include <sepal/command/users/acl_log.hpp>
-#include <sepal/command/users/login_delay.hpp>
-#include <sepal/command/users/users.hpp>
-#include <sepal/keyspace/keyspace.hpp>
-#include <sepal/keyspace/mutation_log.hpp>
-#include <sepal/keyspace/mutator.hpp>
-#include <sepal/keyspace/uploads.hpp>
-#include <sepal/metrics/counters.hpp>
-#include <sepal/resp/reply.hpp>
 
-#include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -32,138 +15,11 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace sepal::command {
 
-struct CommandStats {
-  metrics::Counter calls;
-  metrics::Counter nanoseconds;
-  metrics::Counter rejected;             // refused before the handler ran
-  metrics::Counter failed;               // the handler answered an error
-  metrics::Histogram latency;            // of the calls, but not of those while latency-tracking was off
-  metrics::Counter untimed_nanoseconds;  // of the calls that `latency` leaves out; part of `nanoseconds`
-
-  void reset();
-};
-
-// Counters of one worker, which writes them; INFO reads them on any worker. The session counts bytes and
-// batches; the dispatcher counts the rest.
-struct WorkerStats {
-  WorkerStats();
-  std::vector<CommandStats> commands;  // by command_row()
-  metrics::Counter requests;           // answered, or waiting for their answer
-  metrics::Counter bytes_in;
-  metrics::Counter bytes_out;
-  metrics::Counter error_replies;  // in answers to requests; errors inside arrays count too
-  metrics::Counter key_hits;       // look-ups of keys that were there
-  metrics::Counter key_misses;
-  metrics::Counter items_added;  // adds that answered 1
-  metrics::Counter items_asked;  // look-ups of items
-  metrics::Counter items_found;  // of these, the ones that answered 1
-  metrics::Counter bits_set;     // bits of strings that SETBIT set beside other requests
-  metrics::Counter batches;
-  metrics::Counter too_long_requests;  // each closed its connection
-  metrics::Counter http_requests;      // likewise
-  // The most that any client of the worker had unparsed, and unsent, at each look. The worker looks once a
-  // second.
-  metrics::RecentPeak unparsed_peak;
-  metrics::RecentPeak unsent_peak;
-  // Errors by first word. They are few and rarely written, so the class has a lock of its own.
-  class ErrorCounts;
-  std::unique_ptr<ErrorCounts> errors;
-  ~WorkerStats();
-
-  // Called with the gate closed.
-  void reset();
-};
-
-// Everything that handlers share. Owned by app; outlives all sessions.
-struct Services {
-  keyspace::Keyspace& keyspace;
-  RuntimeOptions& options;
-  ClientDirectory& clients;
-  Persistence& persistence;
-  ServerControl& control;
-  Configuration& configuration;
-  std::vector<WorkerStats>& workers;
-  Journal& journal;
-  Adoptions& adoptions;
-  Transfers& transfers;
-  // Guarded by the gate. While a load runs, commands without Flag::loading are refused.
-  LoadStatus load{};
-  // Guarded by the gate. A script runs for so long that it is suspended now: commands without
-  // Flag::allow_busy are refused.
-  bool busy = false;
-  // What records each worker's changes; null while nothing does. Guarded by the gate.
-  std::vector<keyspace::WorkerLog*> logs = std::vector<keyspace::WorkerLog*>(workers.size());
-  ClientBuffers buffers{};
-  LoginDelay login_delay{};
-  Monitors monitors{};
-  Pause pause{};
-  SlowLog slow_log{};
-  LatencyEvents latency_events{};
-  std::unique_ptr<RateSampler> rates = std::make_unique<RateSampler>();
-  std::unique_ptr<Scripts> scripts = std::make_unique<Scripts>(workers.size());
-  std::unique_ptr<keyspace::Uploads> uploads = std::make_unique<keyspace::Uploads>(keyspace);
-  std::unique_ptr<Users> users = std::make_unique<Users>(options.password);
-  std::unique_ptr<AclLog> acl_log = std::make_unique<AclLog>();
-};
-
-// Memory that the handlers of one worker reuse from request to request, so that the steady state allocates
-// nothing.
-class Scratch;
+enum class AclPlace : std::uint8_t;
 class ScriptRunner;
-class Dispatcher;
-
-// What a batch of requests has to do with the journal.
-struct BatchRecord {
-  keyspace::WorkerLog* log = nullptr;  // the worker's log, once it admitted a request
-  bool answered_known = false;  // an add was answered "known already" while other workers may be adding
-};
-
-// The clock and the privileges of a batch, which its requests share.
-struct RunMode {
-  WallTime now;
-  SteadyTime steady_now;
-  bool alone = false;              // the gate is closed
-  bool in_transaction = false;     // EXEC or a script runs them: the journal has room for all of them
-  std::uint64_t room_bytes = 0;    // of the journal, which EXEC was granted for its other commands
-  bool may_exceed_memory = false;  // a script runs them, which has looked at the limit of memory itself
-  SteadyTime (*clock)() = std::chrono::steady_clock::now;
-};
-
-struct Context {
-  Services& services;
-  ClientState& client;
-  resp::Reply& reply;
-  WorkerStats& stats;
-  Scratch& scratch;
-  std::span<const std::string_view> words;  // words[0] is the name as the client spelled it
-  const CommandSpec& spec;                  // the subcommand's row where there is one
-  WallTime now;
-  SteadyTime steady_now;
-  keyspace::Mutator changes;  // every change of the keyspace goes through it
-  BatchRecord& record;
-  std::unique_ptr<PartialRun>& partial;  // of a handler that answers Next::more; the dispatcher deletes it
-  bool alone = false;                    // the gate is closed
-  bool counts_keys = true;  // false: a part before this one has counted its key as a hit or a miss
-  Dispatcher& dispatcher;   // for a handler that runs other commands
-  const RunMode& mode;
-  std::uint64_t errors_told = 0;  // in the reply so far that the statistics have already
-  std::uint64_t room_bytes = 0;   // of the journal, which EXEC was granted
-};
-
-// A request as it came, with the place for its answer.
-struct Request {
-  ClientState& client;
-  resp::Reply& reply;
-  const CommandSpec* spec;                  // row_for(words); null when there is none
-  std::span<const std::string_view> words;  // not empty
-  // What the session keeps while a long request runs: null before its first part, and after its last.
-  std::unique_ptr<PartialRun>& partial;
-  std::size_t byte_count = 0;  // of the request as it came; 0 if it has few
-};
 
 // Confined to one worker.
 class Dispatcher {

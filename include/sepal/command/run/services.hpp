@@ -1,12 +1,15 @@
-// What commands need from the parts above them. `command` declares; `server`, `settings` and `app`
-// implement; tests use fakes. A member whose body is here does nothing, so that a fake overrides what its
-// test looks at.
+// What commands need from the parts above them (`command` declares; `server`, `settings` and `app`
+// implement; tests use fakes), and everything that the handlers of all workers share. A member whose body is
+// here does nothing, so that a fake overrides what its test looks at.
 #pragma once
 
 #include <sepal/base/choice.hpp>
 #include <sepal/base/clock.hpp>
 #include <sepal/base/result.hpp>
+#include <sepal/command/clients/monitors.hpp>
 #include <sepal/command/run/client_state.hpp>
+#include <sepal/command/run/pause.hpp>
+#include <sepal/command/run/worker_stats.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 #include <sepal/resp/request_parser.hpp>
 #include <sepal/script/engine.hpp>
@@ -24,7 +27,15 @@
 #include <utility>
 #include <vector>
 
+namespace sepal::keyspace {
+class Keyspace;
+class Uploads;
+}  // namespace sepal::keyspace
+
 namespace sepal::command {
+
+class Adoptions;
+class Transfers;
 
 // The least that is logged.
 enum class LogLevel : std::uint8_t { trace, debug, info, warning, error };
@@ -345,6 +356,57 @@ class ServerControl {
   // Called inside the gate. Has a background job read the ACL file, and make its users the users; then the
   // client `id` is answered: +OK, or what is wrong in the file. Errors: as above.
   virtual Result<void> load_users_for(std::uint64_t /*id*/) { return {}; }
+};
+
+class AclLog;
+class LatencyEvents;
+class LoginDelay;
+class RateSampler;
+struct Scripts;
+class SlowLog;
+class Users;
+
+// The parts that the services own are declared only: a source that uses one includes its header. services.cpp
+// makes and ends them.
+template <class Part>
+struct EndPart {
+  void operator()(Part* part) const;
+};
+template <class Part>
+using Owned = std::unique_ptr<Part, EndPart<Part>>;
+template <class Part, class... Arguments>
+[[nodiscard]] Owned<Part> own(Arguments&&... arguments);
+
+// Everything that handlers share. Owned by app; outlives all sessions.
+struct Services {
+  keyspace::Keyspace& keyspace;
+  RuntimeOptions& options;
+  ClientDirectory& clients;
+  Persistence& persistence;
+  ServerControl& control;
+  Configuration& configuration;
+  std::vector<WorkerStats>& workers;
+  Journal& journal;
+  Adoptions& adoptions;
+  Transfers& transfers;
+  // Guarded by the gate. While a load runs, commands without Flag::loading are refused.
+  LoadStatus load{};
+  // Guarded by the gate. A script runs for so long that it is suspended now: commands without
+  // Flag::allow_busy are refused.
+  bool busy = false;
+  // What records each worker's changes; null while nothing does. Guarded by the gate.
+  std::vector<keyspace::WorkerLog*> logs = std::vector<keyspace::WorkerLog*>(workers.size());
+  ClientBuffers buffers{};
+  Owned<LoginDelay> login_delay = own<LoginDelay>();
+  Monitors monitors{};
+  Pause pause{};
+  Owned<SlowLog> slow_log = own<SlowLog>();
+  Owned<LatencyEvents> latency_events = own<LatencyEvents>();
+  Owned<RateSampler> rates = own<RateSampler>();
+  Owned<Scripts> scripts = own<Scripts>(workers.size());
+  Owned<keyspace::Uploads> uploads = own<keyspace::Uploads>(keyspace);
+  Owned<Users> users = own<Users>(options.password);
+  Owned<AclLog> acl_log = own<AclLog>();
 };
 
 }  // namespace sepal::command

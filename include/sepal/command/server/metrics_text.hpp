@@ -4,7 +4,7 @@
 #include <sepal/base/clock.hpp>
 #include <sepal/bloom/commands/filter_facts.hpp>
 #include <sepal/bloom/filter/measure.hpp>
-#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/run/context.hpp>
 #include <sepal/metrics/exposition.hpp>
 
 #include <cstdint>

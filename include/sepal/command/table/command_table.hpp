@@ -52,6 +52,17 @@ using AskTest = bool (*)(std::span<const std::string_view> words);
 // requests.
 using FreesTest = bool (*)(std::span<const std::string_view> words, WallTime now);
 
+// For what a request asks for room in the journal, before it runs.
+struct RecordAsk {
+  std::span<const std::string_view> words;
+  std::size_t item_count = 0;    // of the request, or of those that run together; not less than it has
+  bool alone = false;            // the gate is closed
+  std::uint32_t layers_max = 0;  // to which a filter may grow; 0: the gate is shared
+  bool in_transaction = false;   // of EXEC or a script, where all parts of a request run at once
+};
+// The most bytes that a request records, as WorkerLog::admit counts them.
+using RecordBytes = std::uint64_t (*)(const RecordAsk& ask);
+
 // Flags, as a set of bits. Names in COMMAND are the reference's.
 enum class Flag : std::uint32_t {
   write = 1u << 0,
@@ -74,10 +85,8 @@ enum class Flag : std::uint32_t {
   movable_keys = 1u << 21,
   // Sepal's own, not shown by COMMAND:
   alone = 1u << 13,        // always run with the gate closed
-  adopts = 1u << 14,       // may put a filter that came whole under a key
   unqueued = 1u << 16,     // runs at once between MULTI and EXEC
   runs_script = 1u << 22,  // runs a script
-  string = 1u << 23,       // changes strings: it records the bytes of its words
   integers = 1u << 24,     // run_together's answers are the integers 0 and 1 in RESP3 as well
   administers = 1u << 25,  // written to the log, with its client
   not_enabled = 1u << 26,  // answers that it is not enabled, also before a login and to a user without rights
@@ -168,8 +177,9 @@ struct CommandSpec {
   KeyUseOf key_use = nullptr;  // null: `keys` says all
   AskTest asks = nullptr;      // null: never
   FreesTest frees = nullptr;   // null: never
-  ItemsAt items_at = nullptr;  // null: a request of many words is not cut into parts
-  Handler run = nullptr;       // null for a command that only has subcommands
+  RecordBytes record_bytes = nullptr;      // null: at most what record_bytes_of_keys() tells of the arguments
+  ItemsAt items_at = nullptr;              // null: a request of many words is not cut into parts
+  Handler run = nullptr;                   // null for a command that only has subcommands
   TogetherHandler run_together = nullptr;  // where neighbours in a pipeline gain by it
   std::uint8_t together_tail = 0;  // the words behind the one in which requests that run together differ
   std::span<const CommandSpec> subcommands{};  // sorted by name
