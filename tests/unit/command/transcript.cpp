@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdio>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 
@@ -11,6 +12,7 @@ namespace sepal::command::testing {
 namespace {
 
 constexpr std::size_t shown_bytes_max = 600;
+constexpr std::size_t name_bytes_max = 100;  // of a client, a command and its subcommand in a line
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -19,26 +21,33 @@ bool is_digit(char c) {
 // "{TEXT*9}" becomes TEXT nine times; in a request, every # of it becomes the number. Other braces stay.
 std::string repeated(std::string_view line, bool is_request) {
   std::string result;
-  for (std::size_t at = 0; at < line.size(); ++at) {
-    const std::size_t end = line[at] == '{' ? line.find('}', at) : std::string_view::npos;
+  for (std::size_t brace = line.find('{'); brace != std::string_view::npos; brace = line.find('{')) {
+    result += line.substr(0, brace);
+    line.remove_prefix(brace);
+    const std::size_t end = line.find('}');
     const std::size_t star = end == std::string_view::npos ? end : line.rfind('*', end);
     const std::string_view count =
-        star == std::string_view::npos || star < at ? "" : line.substr(star + 1, end - star - 1);
+        star == std::string_view::npos ? "" : line.substr(star + 1, end - star - 1);
     if (count.empty() || !std::ranges::all_of(count, is_digit)) {
-      result += line[at];
+      result += line.front();
+      line.remove_prefix(1);
       continue;
     }
-    const std::string_view piece = line.substr(at + 1, star - at - 1);
+    const std::string_view piece = line.substr(1, star - 1);
+    const auto times = static_cast<std::size_t>(std::stoi(std::string(count)));
     const bool numbered = is_request && piece.find('#') != std::string_view::npos;
-    const int times = std::stoi(std::string(count));
-    for (int number = 0; number < times; ++number) {
-      const std::size_t begin = result.size();
-      result += piece;
-      if (numbered) number_marks(result, number, begin);
+    if (piece.size() == 1 && !numbered) {
+      result.append(times, piece.front());
+    } else {
+      for (std::size_t number = 0; number < times; ++number) {
+        const std::size_t begin = result.size();
+        result += piece;
+        if (numbered) number_marks(result, static_cast<int>(number), begin);
+      }
     }
-    at = end;
+    line.remove_prefix(end + 1);
   }
-  return result;
+  return result.append(line);
 }
 
 // The byte that "\..." at `at` stands for. `at` is then its last character.
@@ -55,17 +64,21 @@ char escaped(std::string_view text, std::size_t& at) {
 
 std::vector<std::string> words_of(std::string_view line) {
   std::vector<std::string> words;
+  std::size_t backslash = line.find('\\');
   for (std::size_t at = 0; at < line.size(); ++at) {
     if (line[at] == ' ') continue;
     std::string word;
-    if (line[at] == '"') {
-      for (++at; at < line.size() && line[at] != '"'; ++at)
-        word += line[at] == '\\' ? escaped(line, at) : line[at];
-      if (at == line.size()) throw std::runtime_error("a quote is not closed");
-    } else {
-      for (; at < line.size() && line[at] != ' '; ++at)
-        word += line[at] == '\\' ? escaped(line, at) : line[at];
+    const bool quoted = line[at] == '"';
+    if (quoted) ++at;
+    for (;; ++at) {
+      if (backslash < at) backslash = line.find('\\', at);
+      const std::size_t stop = std::min({line.find(quoted ? '"' : ' ', at), backslash, line.size()});
+      word += line.substr(at, stop - at);
+      at = stop;
+      if (at == line.size() || line[at] != '\\') break;
+      word += escaped(line, at);
     }
+    if (quoted && at == line.size()) throw std::runtime_error("a quote is not closed");
     words.push_back(std::move(word));
   }
   return words;
@@ -91,6 +104,10 @@ std::pair<std::vector<Piece>, std::string> pieces_of(std::string_view pattern, c
   std::vector<Piece> pieces;
   std::string text;
   for (std::size_t at = 0; at < pattern.size(); ++at) {
+    const std::size_t stop = std::min(pattern.find_first_of("<.\\", at), pattern.size());
+    text += pattern.substr(at, stop - at);
+    at = stop;
+    if (at == pattern.size()) break;
     const std::string_view name = name_at(pattern, at);
     const auto known = captured.find(name);
     if (known != captured.end()) {
@@ -203,12 +220,11 @@ TranscriptStep transcript_step(std::string_view line, const Captured& captured) 
   step.words = words_of(repeated(line, true));
   if (step.words.empty()) throw std::runtime_error("no words");
   for (std::string& word : step.words) {
-    for (std::size_t at = 0; at < word.size(); ++at) {
+    for (std::size_t at = word.find('<'); at != std::string::npos; at = word.find('<', at)) {
       const std::string_view name = name_at(word, at);
       const auto known = captured.find(name);
-      if (known == captured.end()) continue;
-      word.replace(at, name.size() + 2, known->second);
-      at += known->second.size() - 1;
+      if (known != captured.end()) word.replace(at, name.size() + 2, known->second);
+      at += known != captured.end() ? known->second.size() : 1;
     }
   }
   return step;
@@ -256,11 +272,16 @@ std::string transcript_requests(std::string_view text) {
   std::string requests;
   for (const TranscriptRun& run : transcript_runs(text)) {
     for (const TranscriptLine& line : run.lines) {
-      if (line.text.starts_with(' ') || line.text.starts_with("@ server")) continue;
-      const TranscriptStep step =
-          transcript_step(std::string_view(line.text).substr(0, line.text.find(" -> ")), {});
-      requests += '\n';
-      for (const std::string& word : step.words) requests += word + ' ';
+      std::istringstream words(line.text.substr(0, name_bytes_max));
+      std::string name, subcommand;
+      words >> name >> subcommand;
+      if (subcommand == "*") words >> name >> subcommand;
+      if (name.ends_with(':')) {
+        name = std::move(subcommand);
+        subcommand.clear();
+        words >> subcommand;
+      }
+      requests += '\n' + name + ' ' + subcommand + ' ';
     }
   }
   return requests;

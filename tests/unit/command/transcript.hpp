@@ -68,7 +68,7 @@ void number_marks(std::string& text, int number, std::size_t begin = 0);
 // Bytes that are no text as \r, \n, \xFF; a long text is cut.
 [[nodiscard]] std::string shown(std::string_view bytes);
 
-// The words of all requests, each as "\nBF.ADD k a".
+// The first two words of each request, as "\nBF.ADD k ".
 [[nodiscard]] std::string transcript_requests(std::string_view text);
 
 // What went wrong: "FILE:LINE: REQUEST", what was expected, what was seen.
