@@ -16,6 +16,11 @@
 
 namespace sepal::command {
 
+// Of a bit in its byte: the first bit is the highest.
+constexpr std::uint8_t mask_in_byte(std::uint64_t position) {
+  return static_cast<std::uint8_t>(0x80U >> (position % 8));
+}
+
 // A longer string is put under its key by a job outside the workers, so that no client waits for it. It is
 // not taken in a transaction or a script. A longer string that is answered leaves in parts.
 inline constexpr std::uint64_t string_at_once_max = std::uint64_t{1} << 20;

@@ -1,9 +1,9 @@
 // Handlers of the commands on strings as wholes and on their bytes.
 //
-// Each command that replaces or writes a string runs with the gate closed. Most handlers that can tell their answer
-// without a change (a key of another type, SETNX of a taken key, a number that is none) give it in the shared
-// gate, and ask for the closed gate only then. Bytes beyond string_at_once_max are put by a job, written in
-// parts, or copied as they leave (decisions/0043).
+// Each command that replaces or writes a string runs with the gate closed. Most handlers that can tell their
+// answer without a change (a key of another type, SETNX of a taken key, a number that is none) give it in the
+// shared gate, and ask for the closed gate only then. Bytes beyond string_at_once_max are put by a job,
+// written in parts, or copied as they leave (decisions/0043).
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/command/run/partial_run.hpp>

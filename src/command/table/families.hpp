@@ -12,6 +12,7 @@ using Rows = std::span<const CommandSpec>;
 
 extern const Rows absent_rows;
 extern const Rows acl_rows;
+extern const Rows bit_field_rows;
 extern const Rows bitmap_rows;
 extern const Rows bloom_rows;
 extern const Rows client_rows;
