@@ -41,6 +41,8 @@
 #include <sepal/command/run/partial_run.hpp>
 #include <sepal/resp/reply.hpp>
 #include <sepal/resp/request_parser.hpp>
+#include <sepal/session/client_account.hpp>
+#include <sepal/session/held_replies.hpp>
 #include <sepal/session/input_buffer.hpp>
 
 #include <array>
@@ -160,7 +162,7 @@ class Session {
   void output_sent(std::uint64_t byte_count, std::uint64_t bytes_left);
 
   // For Step::hold: a position of the journal.
-  [[nodiscard]] std::uint64_t held_until() const { return held_until_; }
+  [[nodiscard]] std::uint64_t held_until() const { return held_.until(); }
   // For Step::pause.
   [[nodiscard]] SteadyTime paused_until() const { return paused_until_; }
   // Ends Step::hold: the held replies become the output. Gives the next step.
@@ -194,7 +196,7 @@ class Session {
 
   // Whether requests that have not run, or replies that the session keeps, take more memory since the last
   // call.
-  [[nodiscard]] bool take_grew() { return std::exchange(grew_, false); }
+  [[nodiscard]] bool take_grew() { return account_.take_grew(); }
   // The bytes that were received and not run.
   [[nodiscard]] std::size_t bytes_unparsed() const { return input_.unparsed().size(); }
   [[nodiscard]] std::size_t input_bytes_held() const { return input_.bytes_held(); }
@@ -241,7 +243,6 @@ class Session {
   bool stash();
   Step end_batch(Step step);
   void count_requests();
-  void set_requests_counted(std::uint64_t held, std::uint64_t held_by_stranger);
   void count_replies();
   void bound_stranger();
   Step seal_batch(Step step);
@@ -264,18 +265,11 @@ class Session {
   resp::Reply reply_;
   bool lent_ = false;  // the memory of reply_ is the environment's
   InputBuffer input_;
-  std::uint64_t requests_counted_ = 0;   // bytes_of_requests() that services.buffers has
-  std::uint64_t strangers_counted_ = 0;  // of input_ alone, if the client must log in
-  std::uint64_t replies_counted_ = 0;    // bytes_of_replies() that services.buffers has
-  bool grew_ = false;
+  ClientAccount account_;
   SteadyTime last_run_at_;
   SteadyTime last_run_until_;
-  std::uint64_t bytes_in_ = 0;  // not yet in the client's figures
-  std::uint64_t bytes_out_ = 0;
   SteadyTime paused_until_{};
-  std::string held_;              // replies: for the journal, or for the end of a script
-  std::uint64_t held_until_ = 0;  // 0: none are held
-  Step step_when_released_ = Step::read;
+  HeldReplies<Step> held_;  // for the journal, or for the end of a script
   bool input_ended_ = false;
   bool waiting_ = false;
   bool closing_ = false;
