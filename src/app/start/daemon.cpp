@@ -7,7 +7,6 @@
 #include <sepal/command/users/users.hpp>
 #include <sepal/log/event.hpp>
 #include <sepal/settings/acl_file.hpp>
-#include <sepal/settings/password.hpp>
 #include <sepal/settings/shares.hpp>
 
 #include <algorithm>
@@ -65,19 +64,6 @@ command::ServerFacts facts_of(const settings::Settings& settings) {
   facts.started_at = std::chrono::steady_clock::now();
   facts.started_wall = std::chrono::system_clock::now();
   return facts;
-}
-
-storage::SaverOptions saver_options(const command::RuntimeOptions& options) {
-  return {.interval = options.save_interval,
-          .bytes_per_second_max = options.save_bandwidth_bytes,
-          .journal_bytes_min = options.journal_save_min_bytes,
-          .journal_share = static_cast<double>(options.journal_save_percent) / 100};
-}
-
-storage::JournalBound journal_bound(const command::RuntimeOptions& options, std::uint64_t segment_bytes) {
-  return {.bytes_max = options.journal_bytes_max,
-          .percent_of_data = options.journal_bytes_max_percent,
-          .segment_bytes = segment_bytes};
 }
 
 std::string listening_text(const std::vector<Listener>& listeners) {
@@ -141,6 +127,16 @@ Daemon::Daemon(settings::Settings settings, StopSignal& stop_signal, ServiceMana
       // The threads `http` and `watch` share one side.
       gate_(settings_.server.worker_count + (has_http() ? 1 : 0)),
       worker_stats_(settings_.server.worker_count),
+      reload_(settings_, gate_, background_, manager_),
+      persistence_(
+          *disk_, gate_, settings_, facts_, worker_stats_, stop_signal_,
+          {.journal_progressed =
+               [this] {
+                 serving_->server.journal_progressed();
+                 adopter_.journal_progressed();
+               },
+           .save_ended = [this] { adopter_.journal_progressed(); },
+           .answer = [this](std::uint64_t id, const Result<void>& outcome) { answer(id, outcome); }}),
       import_folder_(*disk_, settings_.import_directory) {}
 
 // A start that failed has not gone through stop().
@@ -161,8 +157,7 @@ Result<void> Daemon::run() {
   //   - The files of users and certificates come first: a wrong one ends the start at once.
   //   - Then comes the data directory: a second sepald that uses it ends here, before it opens a port.
   //   - The ports come before the load, so clients get an answer meanwhile.
-  for (const auto step :
-       {&Daemon::read_users, &Daemon::read_tls, &Daemon::open_data, &Daemon::listen, &Daemon::load}) {
+  for (const auto step : {&Daemon::read_files, &Daemon::open_data, &Daemon::listen, &Daemon::load}) {
     Result<void> done = (this->*step)();
     if (done) continue;
     log_start_failed(done.error().detail);
@@ -183,46 +178,9 @@ command::StopMode Daemon::wait_for_stop() {
 }
 
 // Before anything else: a wrong ACL file must not let clients in.
-Result<void> Daemon::read_users() {
-  if (settings_.acl_file.empty()) return {};
-  const auto text = settings::read_acl_file(settings_.acl_file);
-  if (!text) return text.error();
-  auto users = command::parse_users(*text, settings_.acl_file);
-  if (!users) return users.error();
-  log::info("users_read", "users read", {{"file", settings_.acl_file}, {"users", users->size()}});
-  users_at_start_ = std::move(*users);
-  // A later SIGHUP compares the file with this text (reload_users).
-  users_text_ = *text;
-  return {};
-}
-
-Result<void> Daemon::read_tls() {
-  if (!settings::uses_tls(settings_)) return {};
-  auto context = tls::Context::load(settings_.tls);
-  if (!context) return context.error();
-  adopt_tls(*context);
-  return {};
-}
-
-// The log speaks of it when it is in use.
-void Daemon::adopt_tls(const std::shared_ptr<const tls::Context>& context) {
-  tls_.set(context);
-  const tls::Certificate& certificate = context->certificate();
-  log::info("certificate_read", "certificate read",
-            {{"subject", certificate.subject},
-             {"serial", certificate.serial},
-             {"not_after", certificate.not_after}});
-  if (!certificate.valid_now)
-    log::warn("certificate_not_valid", "the certificate is not valid today",
-              {{"not_after", certificate.not_after}, {"advice", "renew tls_cert_file"}});
-}
-
-// Without a port that speaks TLS, the values are only kept.
-Result<settings::Configuration::Adopt> Daemon::read_tls_for(const tls::Options& options) {
-  if (!settings::uses_tls(settings_)) return settings::Configuration::Adopt([] {});
-  auto context = tls::Context::load(options);
-  if (!context) return context.error();
-  return settings::Configuration::Adopt([this, context = std::move(*context)] { adopt_tls(context); });
+Result<void> Daemon::read_files() {
+  if (auto read = reload_.read_users(); !read) return read;
+  return reload_.read_tls();
 }
 
 Result<void> Daemon::open_data() {
@@ -242,6 +200,7 @@ Result<void> Daemon::open_data() {
   settings_.keyspace.key_seed = random_number();
   settings_.keyspace.worker_count = settings_.server.worker_count;
   keyspace_ = std::make_unique<keyspace::Keyspace>(settings_.keyspace, background_);
+  persistence_.uses(*data_, *keyspace_);
   return {};
 }
 
@@ -316,10 +275,10 @@ Result<void> Daemon::listen() {
   if (auto planned = plan_descriptors(); !planned) return planned;
   serving_ = std::make_unique<Serving>(*this);
   serving_->server.set_sockets_max(descriptors_->clients_possible() + server::newcomer_places);
-  if (users_at_start_) {
+  reload_.serves(serving_->services);
+  if (auto users = reload_.take_users()) {
     // No client is there yet that could have a user.
-    const auto replaced =
-        serving_->services.users->adopt(*std::exchange(users_at_start_, {}), settings_.runtime.password);
+    const auto replaced = serving_->services.users->adopt(std::move(*users), settings_.runtime.password);
     SEPAL_ASSERT(replaced.empty(), "only `default` is there before the ACL file is read");
     keyspace_->count_others(serving_->services.users->byte_count());
   }
@@ -333,7 +292,7 @@ Result<void> Daemon::listen() {
     facts_.tls_port = settings_.server.tls_port;
   }
   // A reload changes the users, which are there since the services were made.
-  stop_signal_.at_hang_up([this] { return reload(); });
+  stop_signal_.at_hang_up([this] { return reload_.reload(); });
   listeners_ = listeners_of(settings_.server, facts_.port);
   log::info("listening", "listening", {{"address", listening_text(listeners_)}});
   note_listeners();
@@ -364,8 +323,8 @@ Result<void> Daemon::open_ports() {
   if (!socket.empty())
     if (auto given = privileges_.give(socket); !given) return given;
   if (!has_http()) return {};
-  pages_ = std::make_unique<OperatorPages>(settings_.http, tls_, gate_, settings_.server.worker_count,
-                                           serving_->services);
+  pages_ = std::make_unique<OperatorPages>(settings_.http, reload_.tls(), gate_,
+                                           settings_.server.worker_count, serving_->services);
   return pages_->start();
 }
 
@@ -386,8 +345,8 @@ Result<void> Daemon::load() {
                {"generation", report->name}});
   // Between the load and the replay: no generation has what is replayed, so it counts as changed since the
   // last save.
-  const std::uint64_t changes_loaded = changes();
-  const auto replayed = replay(loader, *report);
+  const std::uint64_t changes_loaded = persistence_.changes();
+  const auto replayed = persistence_.replay(loader, *report);
   if (stop_signal_.requested()) return {};
   if (!replayed) return replayed.error();
   const storage::Saver::Loaded loaded{
@@ -403,57 +362,28 @@ Result<void> Daemon::load() {
 }
 
 Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::uint64_t position) {
-  // The saver may ask for the journal's position before there is a journal.
-  journal_view_.begins_at(position);
-  storage::JournalPolicy policy{};
-  {
-    const GateClosed closed(gate_);
-    policy = settings_.runtime.journal;
-  }
-  auto reserve = storage::Reserve::open(*disk_, data_->path(), disk_reserve_bytes_);
-  if (!reserve) return reserve.error();
-  // The journal and the saver use the reserve, so it comes before both.
-  reserve_ = std::move(*reserve);
-  // The saver and the journal become members when both are there, so an error leaves neither. The saver is
-  // made first, because the journal's thread may call it at once.
-  auto saver = std::make_unique<storage::Saver>(*data_, *keyspace_, gate_, saver_callbacks(), loaded);
+  if (auto opened = persistence_.open(loaded, position, disk_reserve_bytes_); !opened) return opened;
   // There are two logs more than workers: one for the thread `expiry`, one for the thread `adopter`.
   const std::size_t expiry_log = settings_.server.worker_count;
   const std::size_t adopter_log = expiry_log + 1;
-  auto journal = storage::Journal::open(
-      *disk_, data_->path(), position, adopter_log + 1,
-      {.policy = policy, .segment_bytes = facts_.journal_segment_bytes, .lineage = lineage_},
-      {.on_progress =
-           [this] {
-             serving_->server.journal_progressed();
-             adopter_.journal_progressed();
-           },
-       .on_save_needed = [&demanding = *saver] { demanding.demand(); },
-       .on_room_needed = [&asked = *saver] { asked.make_room(); },
-       .bytes_max = [this] { return journal_bytes_max(); },
-       .bytes_beside = [this] { return adopted_files_->byte_count(); }},
-      reserve_.get());
-  if (!journal) return journal.error();
   // The workers see all that follows at once: no request finds a log without a saver.
   const GateClosed closed(gate_);
-  SEPAL_ASSERT(serving_->services.logs.size() == settings_.server.worker_count && saver_ == nullptr,
-               "the service begins once, and each worker has a place for its log");
+  SEPAL_ASSERT(serving_->services.logs.size() == settings_.server.worker_count,
+               "each worker has a place for its log");
   limit_memory();
-  saver_ = std::move(saver);
-  journal_ = std::move(*journal);
-  journal_view_.show(*journal_);
+  persistence_.begin();
   for (std::size_t worker = 0; worker < settings_.server.worker_count; ++worker)
-    serving_->services.logs[worker] = &journal_->log(worker);
+    serving_->services.logs[worker] = &persistence_.log(worker);
   background_.expiry().begin({.gate = gate_,
                               .keyspace = *keyspace_,
-                              .log = journal_->log(expiry_log),
+                              .log = persistence_.log(expiry_log),
                               .uploads = *serving_->services.uploads});
   adopter_.begin({.gate = gate_,
                   .keyspace = *keyspace_,
-                  .log = journal_->log(adopter_log),
-                  .files = *adopted_files_,
-                  .journal = journal_view_,
-                  .room = [this](std::uint64_t bytes) { return room_for_adopted(bytes); },
+                  .log = persistence_.log(adopter_log),
+                  .files = persistence_.adopted_files(),
+                  .journal = persistence_.journal_view(),
+                  .room = [this](std::uint64_t bytes) { return persistence_.room_for_adopted(bytes); },
                   .answer =
                       [this](std::uint64_t id, std::function<void(resp::Reply&)> append) {
                         serving_->server.answer(id, std::move(append));
@@ -463,74 +393,6 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
   // Last: when the gate opens, the dispatcher admits all commands.
   serving_->services.load.running = false;
   return {};
-}
-
-storage::SaverCallbacks Daemon::saver_callbacks() {
-  return {.changes = [this] { return changes(); },
-          .journal_position = [this] { return journal_view_.position(); },
-          .adopted_bytes = [this] { return adopted_files_->byte_count(); },
-          .journal_gap = [this] { return journal_view_.gap(); },
-          .sync_journal = [this](std::uint64_t at) { return journal_view_.sync_until(at); },
-          .saved =
-              [this](std::uint64_t at) {
-                // First the journal and the files make room. Then the adopter, which may wait for that room,
-                // looks again.
-                journal_view_.generation_saved(at);
-                adopted_files_->generation_saved(at);
-                note_saved(at);
-                adopter_.journal_progressed();
-              },
-          .failed =
-              [this](const Error& error, std::uint64_t lacking_bytes) {
-                journal_view_.save_failed(error.detail, lacking_bytes);
-                adopter_.journal_progressed();
-              },
-          .lend_reserve =
-              [this](std::uint64_t bytes_left, bool data_grows) {
-                return reserve_->lend({.byte_count = bytes_left, .for_good = data_grows});
-              },
-          .reserve_returned = [this] { reserve_->returned(); }};
-}
-
-Result<std::uint64_t> Daemon::replay(Loader& loader, const storage::GenerationReport& loaded) {
-  const SteadyTime start = std::chrono::steady_clock::now();
-  auto report = loader.replay(*disk_, data_->path(), loaded);
-  if (!report) return report.error();
-  // Only now: the journal of a server that was killed before its first save has all of its data.
-  if (loaded.name.empty() && report->frames == 0) {
-    log::info("nothing_to_load", "nothing to load", {{"dir", facts_.data_directory}});
-  } else if (loaded.name.empty()) {
-    log::info("no_save_yet", "no save yet: the data is in the journal", {{"dir", facts_.data_directory}});
-  }
-  if (report->segments > 0)
-    log::info("journal_replayed", "journal replayed",
-              {{"frames", report->frames},
-               {"items", report->items},
-               {"bytes", report->bytes},
-               {"seconds", seconds_since(start), 3},
-               {"position", report->position}});
-  if (report->strings_may_be_torn)
-    log::warn("strings_may_be_torn", "strings may have a part of a change",
-              {{"reason", "they changed while " + loaded.name +
-                              " was saved, and the journal of that time is not there"},
-               {"advice", "take copies with sepal backup, which have the journal"}});
-  if (report->resumed || report->cut_bytes > 0)
-    log::warn("journal_cut_off", "journal cut off",
-              {{"bytes", report->cut_bytes},
-               {"file", report->cut_path.native()},
-               {"offset", report->cut_offset},
-               {"reason", report->resumed ? "the journal was off before, and no save has ended since"
-                                          : "what was written last had not got to the disk"}});
-  // Before begin_service(), which begins a new segment where the replay has ended.
-  if (const auto removed = storage::remove_beyond(*disk_, data_->path(), *report); !removed)
-    return removed.error();
-  auto files = storage::AdoptedFiles::open(*disk_, data_->path(), std::move(report->named));
-  if (!files) return files.error();
-  adopted_files_ = std::move(*files);
-  items_replayed_ = report->items;
-  lineage_ = data_->lineage();
-  lineage_.run_before = report->run;
-  return report->position;
 }
 
 // Like the reference, lowers maxclients to what the system allows.
@@ -555,15 +417,15 @@ Daemon::Serving::Serving(Daemon& daemon)
     : services{.keyspace = *daemon.keyspace_,
                .options = daemon.settings_.runtime,
                .clients = server,
-               .persistence = daemon,
+               .persistence = daemon.persistence_,
                .control = daemon,
                .configuration = daemon.configuration_,
                .workers = daemon.worker_stats_,
-               .journal = daemon.journal_view_,
+               .journal = daemon.persistence_.journal_view(),
                .adoptions = daemon.adopter_,
                .transfers = daemon.import_folder_,
                .load = {.running = true, .started = std::chrono::system_clock::now()}},
-      server(daemon.settings_.server, daemon.gate_, services, &daemon.tls_) {}
+      server(daemon.settings_.server, daemon.gate_, services, &daemon.reload_.tls()) {}
 
 Result<void> Daemon::stop(command::StopMode mode) {
   const SteadyTime start = std::chrono::steady_clock::now();
@@ -583,55 +445,14 @@ Result<void> Daemon::stop(command::StopMode mode) {
   client_log_.tell_left_out(SteadyTime::max());
   log::info("connections_closed", "connections closed", {{"seconds", seconds_since(start), 3}});
   // A generation would have only the part of the data that is loaded so far.
-  if (saver_ == nullptr) {
+  if (!persistence_.runs()) {
     log::info("stopped_while_loading", "stopped while loading; what was saved is as it was",
               {{"seconds", seconds_since(start), 3}});
     return {};
   }
-  Result<void> outcome;
-  if (mode == command::StopMode::save) {
-    const auto saved = saver_->save_at_stop([this] {
-      manager_.saving_at_stop();
-      return false;
-    });
-    if (!saved) outcome = saved.error();
-  } else {
-    // No worker runs any more, so the settings can be read outside the gate.
-    const bool kept = settings_.runtime.journal != storage::JournalPolicy::off;
-    log::write(kept ? log::Level::info : log::Level::warn, "stopping_without_save",
-               "stopping without a save, as asked",
-               {{"changes", status().changes_since}, {"in_journal", kept}});
-  }
-  saver_->stop();
-  // The journal stops after the last save, because that save allows it to remove its segments.
-  const auto stopped = journal_->stop();
-  if (!stopped)
-    log::error("journal_not_synced", "the journal could not be synced", {{"reason", stopped.error().detail}});
-  // After a save that succeeded, nothing depends on the last sync: the generation has everything.
-  if (!stopped && (mode == command::StopMode::no_save || !outcome)) outcome = stopped;
+  const Result<void> outcome = persistence_.stop(mode, manager_);
   log::info("stopped", "stopped", {{"seconds", seconds_since(start), 3}});
   return outcome;
-}
-
-// Grows with every change and never shrinks. The keyspace counts changes of structure; the workers and the
-// replay count items, and bits of strings.
-std::uint64_t Daemon::changes() const {
-  std::uint64_t sum = keyspace_->structure_changes() + items_replayed_;
-  for (const command::WorkerStats& stats : worker_stats_)
-    sum += stats.items_added.get() + stats.bits_set.get();
-  return sum;
-}
-
-Result<void> Daemon::start_save() {
-  SEPAL_ASSERT(saver_ != nullptr, "a save is asked for while the data is loaded");
-  return saver_->start({});
-}
-
-Result<void> Daemon::start_save_for(std::uint64_t id) {
-  SEPAL_ASSERT(saver_ != nullptr, "a client waits for a save while the data is loaded");
-  return saver_->start([this, id](const Result<storage::GenerationReport>& report) {
-    answer(id, report ? Result<void>() : report.error());
-  });
 }
 
 void Daemon::answer(std::uint64_t id, const Result<void>& outcome) {
@@ -639,75 +460,6 @@ void Daemon::answer(std::uint64_t id, const Result<void>& outcome) {
     if (outcome) return reply.ok();
     reply.error("ERR " + outcome.error().detail);
   });
-}
-
-// There is no saver while the data is loaded.
-storage::SaverStatus Daemon::saver_status() const {
-  if (saver_ != nullptr) return saver_->status();
-  storage::SaverStatus status;
-  status.last_success = facts_.started_wall;
-  status.changes_saved = changes();
-  return status;
-}
-
-command::SaveStatus Daemon::status() const {
-  const storage::SaverStatus saver = saver_status();
-  command::SaveStatus status{.running = saver.running,
-                             .last_success = saver.last_success,
-                             .last_ok = saver.last_ok,
-                             .last_error = saver.last_error,
-                             .last_duration = saver.last_duration,
-                             .last_bytes = saver.last_bytes,
-                             .journal_position = saver.journal_position,
-                             .changes_since = changes() - saver.changes_saved,
-                             .saves_done = saver.saves_done,
-                             .saves_failed = saver.saves_failed};
-  if (saver.running) {
-    status.running_for = std::chrono::duration_cast<std::chrono::milliseconds>(
-        std::chrono::steady_clock::now() - saver.started_at);
-  }
-  if (saver.running && saver.progress.bytes_total > 0) {
-    status.progress =
-        static_cast<double>(saver.progress.bytes_done) / static_cast<double>(saver.progress.bytes_total);
-  }
-  return status;
-}
-
-storage::JournalBound Daemon::bound_now() const {
-  const MutexLock lock(bound_mutex_);
-  return bound_;
-}
-
-std::uint64_t Daemon::journal_bytes_max() const {
-  return bound_now().bytes_for(keyspace_->memory_used());
-}
-
-std::optional<Result<void>> Daemon::room_for_adopted(std::uint64_t byte_count) {
-  SEPAL_ASSERT(saver_ != nullptr && adopted_files_ != nullptr,
-               "a filter comes whole while the data is loaded");
-  const storage::JournalBound bound = bound_now();
-  const std::uint64_t bytes_max = bound.bytes_for(keyspace_->memory_used());
-  const std::uint64_t taken = journal_view_.status().bytes + adopted_files_->byte_count();
-  const storage::Room room = bound.room_for(byte_count, taken, bytes_max);
-  if (room == storage::Room::now) return Result<void>();
-  const std::string need = "the filter or string takes " + std::to_string(byte_count) +
-                           " bytes of the disk until a save has it, and journal_size_max is " +
-                           std::to_string(bytes_max);
-  if (room == storage::Room::never) return fail(Errc::not_recorded, need);
-  const storage::SaverStatus saver = saver_->status();
-  // The save is asked for in any case. If the last one has failed, the client hears why, instead of waiting
-  // for a try that may fail as well.
-  saver_->make_room();
-  if (!saver.running && !saver.last_ok)
-    return fail(Errc::not_recorded, need + "; the last save failed: " + saver.last_error);
-  return std::nullopt;
-}
-
-command::DiskStatus Daemon::disk_status() const {
-  if (saver_ == nullptr) return {};
-  return {.adopted_bytes = adopted_files_->byte_count(),
-          .journal_bytes_max = journal_bytes_max(),
-          .reserve_bytes = reserve_->byte_count()};
 }
 
 command::ProcessUsage Daemon::usage() const {
@@ -742,27 +494,7 @@ void Daemon::settings_changed() {
   set_log_level(options.log_level);
   prepare_crash_settings(settings_);
   // While the data is loaded, the rest has to wait: begin_service() calls this function once more.
-  if (saver_ == nullptr) return;
-  saver_->set_options(saver_options(options));
-  {
-    const MutexLock lock(bound_mutex_);
-    bound_ = journal_bound(options, facts_.journal_segment_bytes);
-  }
-  // Changes that the running batch made before are recorded under the old policy.
-  for (keyspace::WorkerLog* const log : serving_->services.logs) log->commit();
-  journal_->set_policy(options.journal);
-  note_policy(options.journal);
-}
-
-// A journal that was off lacks the changes of that time, until a save has them.
-void Daemon::note_policy(storage::JournalPolicy policy) {
-  journal_on_ = policy != storage::JournalPolicy::off;
-  if (!journal_on_) stop_signal_.set_changes_are_kept(false);
-}
-
-void Daemon::note_saved(std::uint64_t position) {
-  // A generation that was cut before the end of the gap lacks changes that the journal lacks, too.
-  if (journal_on_ && position >= journal_view_.gap()) stop_signal_.set_changes_are_kept(true);
+  if (persistence_.runs()) persistence_.settings_changed(serving_->services.logs);
 }
 
 Result<void> Daemon::rewrite_config_for(std::uint64_t id) {
@@ -777,8 +509,7 @@ Result<void> Daemon::save_users_for(std::uint64_t id, std::string users) {
   if (settings_.acl_file.empty()) return fail(Errc::not_found);
   background_.post([this, id, text = std::move(users)] {
     const auto written = settings::write_acl_file(settings_.acl_file, text);
-    // sepald itself has changed the file: that is no reason to read it anew at SIGHUP.
-    if (written) users_text_ = text;
+    if (written) reload_.users_written(text);
     answer(id, written);
   });
   return {};
@@ -786,93 +517,7 @@ Result<void> Daemon::save_users_for(std::uint64_t id, std::string users) {
 
 Result<void> Daemon::load_users_for(std::uint64_t id) {
   if (settings_.acl_file.empty()) return fail(Errc::not_found);
-  background_.post([this, id] { answer(id, load_users()); });
-  return {};
-}
-
-// The files are read by the background thread: they may be on a slow disk. An error leaves everything as it
-// was.
-bool Daemon::reload() {
-  const bool has_tls = settings::uses_tls(settings_);
-  if (settings_.password_file.empty() && settings_.acl_file.empty() && !has_tls) return false;
-  // One wrong file does not keep the remaining files from being read.
-  background_.post([this, has_tls] {
-    if (has_tls)
-      if (const auto done = reload_tls(); !done)
-        log::error("certificates_not_read", "certificates not read anew, the old ones stay in use",
-                   {{"reason", done.error().detail}});
-    // The password comes before the users: their file may leave the password of `default` to it.
-    if (const auto done = reload_password(); !done)
-      log::error("password_not_read", "password not read anew", {{"reason", done.error().detail}});
-    if (const auto done = reload_users(); !done)
-      log::error("users_not_read", "users not read anew", {{"reason", done.error().detail}});
-    manager_.reloaded();
-  });
-  return true;
-}
-
-// A new certificate or log must not undo what ACL SETUSER has changed since the file was read or written.
-Result<void> Daemon::reload_users() {
-  if (settings_.acl_file.empty()) return {};
-  const auto text = settings::read_acl_file(settings_.acl_file);
-  if (!text) return text.error();
-  if (*text != users_text_) return adopt_users(*text);
-  log::info("users_unchanged", "users not read anew: their file has not changed",
-            {{"file", settings_.acl_file}});
-  return {};
-}
-
-Result<void> Daemon::reload_tls() {
-  tls::Options options;
-  {
-    const GateClosed closed(gate_);
-    // A copy: the files are read outside the gate.
-    options = settings_.tls;
-  }
-  auto context = tls::Context::load(options);
-  if (!context) return context.error();
-  adopt_tls(*context);
-  return {};
-}
-
-Result<void> Daemon::reload_password() {
-  if (settings_.password_file.empty()) return {};
-  auto password = settings::read_password_file(settings_.password_file);
-  if (!password) return password.error();
-  {
-    const GateClosed closed(gate_);
-    // The file of users may leave the password of `default` to this one, so it is read in any case.
-    if (settings_.runtime.password != *password) users_text_.reset();
-    settings_.runtime.password = std::move(*password);
-    // With an ACL file, its reading decides whether `default` has this password.
-    if (settings_.acl_file.empty())
-      serving_->services.users->set_default_password(settings_.runtime.password);
-  }
-  log::info("password_read", "password read anew", {{"file", settings_.password_file}});
-  return {};
-}
-
-Result<void> Daemon::load_users() {
-  const auto text = settings::read_acl_file(settings_.acl_file);
-  return text ? adopt_users(*text) : text.error();
-}
-
-Result<void> Daemon::adopt_users(const std::string& text) {
-  auto users = command::parse_users(text, settings_.acl_file);
-  if (!users) return fail(users.error().code, users.error().detail + "; the users are as they were");
-  users_text_ = text;
-  const std::size_t count = users->size();
-  command::RemovedUsers removed;
-  {
-    const GateClosed closed(gate_);
-    command::Services& services = serving_->services;
-    removed = services.users->adopt(std::move(*users), settings_.runtime.password);
-    keyspace_->count_others(services.users->byte_count());
-    // Before the gate opens: clients have pointers to the removed users, which end with this function.
-    command::dismiss(removed, services.clients, nullptr);
-  }
-  log::info("users_loaded", "users loaded",
-            {{"file", settings_.acl_file}, {"users", count}, {"removed", removed.size()}});
+  background_.post([this, id] { answer(id, reload_.load_users()); });
   return {};
 }
 

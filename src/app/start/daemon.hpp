@@ -2,7 +2,6 @@
 #pragma once
 
 #include <sepal/base/gate.hpp>
-#include <sepal/base/mutex.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/command/run/context.hpp>
 #include <sepal/command/run/services.hpp>
@@ -13,13 +12,7 @@
 #include <sepal/settings/settings.hpp>
 #include <sepal/settings/shares.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
-#include <sepal/storage/generation/saver.hpp>
-#include <sepal/storage/journal/journal.hpp>
-#include <sepal/storage/journal/journal_bound.hpp>
-#include <sepal/storage/journal/reserve.hpp>
-#include <sepal/tls/context.hpp>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -28,6 +21,8 @@
 #include "app/pages/operator_pages.hpp"
 #include "app/start/listeners.hpp"
 #include "app/start/loader.hpp"
+#include "app/start/persistence.hpp"
+#include "app/start/reload.hpp"
 #include "app/system/client_log.hpp"
 #include "app/system/descriptors.hpp"
 #include "app/system/privileges.hpp"
@@ -35,14 +30,13 @@
 #include "app/threads/adopter.hpp"
 #include "app/threads/background.hpp"
 #include "app/threads/import_folder.hpp"
-#include "app/threads/journal_view.hpp"
 #include "app/threads/stop_signal.hpp"
 #include "app/threads/watchdog.hpp"
 
 namespace sepal::app {
 
-// Confined to the main thread, but for members that say otherwise and the two interfaces of `command`.
-class Daemon final : private command::Persistence, private command::ServerControl {
+// Confined to the main thread, but for members that say otherwise and the interface of `command`.
+class Daemon final : private command::ServerControl {
  public:
   Daemon(settings::Settings settings, StopSignal& stop_signal, ServiceManager& manager,
          Privileges& privileges);
@@ -61,17 +55,11 @@ class Daemon final : private command::Persistence, private command::ServerContro
     server::Server server;
   };
 
-  Result<void> read_users();
-  // Reads certificates and keys, where a port speaks TLS.
-  Result<void> read_tls();
-  // The same with other options, which take effect when the result is called.
-  [[nodiscard]] Result<settings::Configuration::Adopt> read_tls_for(const tls::Options& options);
-  Result<void> reload_tls();
+  Result<void> read_files();
   void share_memory();
   void share_disk();
   [[nodiscard]] settings::Settings settings_to_write() const;
   void limit_memory();
-  void adopt_tls(const std::shared_ptr<const tls::Context>& context);
   Result<void> open_data();
   Result<void> plan_descriptors();
   Result<void> listen();
@@ -79,41 +67,14 @@ class Daemon final : private command::Persistence, private command::ServerContro
   [[nodiscard]] bool has_http() const { return settings_.http.port != 0; }
   Result<void> open_ports();
   Result<void> load();
-  // Returns the position at which the journal goes on.
-  Result<std::uint64_t> replay(Loader& loader, const storage::GenerationReport& loaded);
   // Begins the full service: from now on clients may use every command. The journal begins at `position`.
   Result<void> begin_service(const storage::Saver::Loaded& loaded, std::uint64_t position);
-  [[nodiscard]] storage::SaverCallbacks saver_callbacks();
   [[nodiscard]] command::StopMode wait_for_stop();
   Result<void> stop(command::StopMode mode);
   // Called with the gate closed: the settings that CONFIG SET may change take effect.
   void settings_changed();
-  [[nodiscard]] std::uint64_t changes() const;
-  [[nodiscard]] storage::SaverStatus saver_status() const;
-  // They tell the stop signal whether the journal has everything that the last save lacks.
-  void note_policy(storage::JournalPolicy policy);
-  void note_saved(std::uint64_t position);
-  // Makes the users of the ACL file the users. On a background thread: closes the gate.
-  Result<void> load_users();
-  Result<void> adopt_users(const std::string& text);  // of the ACL file
-  Result<void> reload_users();
-  bool reload();
-  Result<void> reload_password();
   // Answers a client that waits for the outcome of work on another thread.
   void answer(std::uint64_t id, const Result<void>& outcome);
-  // The journal's bound as the settings have it now. Any thread.
-  [[nodiscard]] storage::JournalBound bound_now() const;
-  // How many bytes the journal and the files that it names may take now; 0: no bound. Any thread.
-  [[nodiscard]] std::uint64_t journal_bytes_max() const;
-  // Whether the disk has room for a file that the journal will name, as Adopter::Parts::room. Any thread.
-  std::optional<Result<void>> room_for_adopted(std::uint64_t byte_count);
-
-  // command::Persistence
-  Result<void> start_save() override;
-  Result<void> start_save_for(std::uint64_t id) override;
-  [[nodiscard]] command::SaveStatus status() const override;
-  [[nodiscard]] command::DiskStatus disk_status() const override;
-
   // command::ServerControl
   [[nodiscard]] const command::ServerFacts& facts() const override { return facts_; }
   [[nodiscard]] command::ProcessUsage usage() const override;
@@ -143,8 +104,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   settings::Configuration configuration_{
       settings_,
       {.changed = [this] { settings_changed(); },
-       .read_tls = [this](const tls::Options& options) { return read_tls_for(options); }}};
-  tls::Current tls_;
+       .read_tls = [this](const tls::Options& options) { return reload_.read_tls_for(options); }}};
   StopSignal& stop_signal_;
   ServiceManager& manager_;
   Watchdog watchdog_{manager_};
@@ -154,10 +114,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   settings::MemoryShares memory_shares_;
   settings::MemoryShares memory_asked_;  // what the settings asked for, of clients and scripts
   std::uint64_t disk_reserve_bytes_ = 0;
-  std::optional<Descriptors> descriptors_;            // guarded by the gate once clients are served
-  std::optional<command::UserTable> users_at_start_;  // of the ACL file, until clients are served
-  // The ACL file as it was last read or written. Of the background thread, once clients are served.
-  std::optional<std::string> users_text_;
+  std::optional<Descriptors> descriptors_;  // guarded by the gate once clients are served
   std::unique_ptr<storage::Disk> disk_;
   std::unique_ptr<storage::DataDirectory> data_;
   ClientLog client_log_;
@@ -165,20 +122,12 @@ class Daemon final : private command::Persistence, private command::ServerContro
   Gate gate_;
   std::unique_ptr<keyspace::Keyspace> keyspace_;
   std::vector<command::WorkerStats> worker_stats_;
-  std::atomic<std::uint64_t> items_replayed_{0};  // Written once.
-  storage::Lineage lineage_;                      // of the journal's new segments; from the replay
-  JournalView journal_view_;
-  std::atomic<bool> journal_on_{false};
-  std::unique_ptr<storage::AdoptedFiles> adopted_files_;
-  std::unique_ptr<storage::Reserve> reserve_;
-  mutable Mutex bound_mutex_;  // Lock order: the innermost.
-  storage::JournalBound bound_ SEPAL_GUARDED_BY(bound_mutex_);
+  Reload reload_;
+  Persistence persistence_;
   ImportFolder import_folder_;
   Adopter adopter_;
-  std::unique_ptr<storage::Saver> saver_;  // null until the load ends; guarded by the gate
   std::unique_ptr<Serving> serving_;
-  std::unique_ptr<storage::Journal> journal_;  // like saver_
-  std::unique_ptr<OperatorPages> pages_;       // null without an http_port. Last: it reads all of the above
+  std::unique_ptr<OperatorPages> pages_;  // null without an http_port. Last: it reads all of the above
 };
 
 }  // namespace sepal::app
