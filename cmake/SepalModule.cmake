@@ -12,23 +12,30 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/src/http/server.cpp PROPERTIES
 # Compiles a target's sources in groups. Headers take most of the time (Asio, spdlog, CLI11, Catch2), and a group reads
 # each header once. So names that are local to a source must be unique in its module; each source of a test has its own
 # namespace. Groups are small enough that several cores share a target, and that a change compiles quickly.
-function(sepal_compile_in_groups target)
+function(sepal_compile_in_groups target group_size)
   if(SEPAL_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${group_size})
   endif()
 endfunction()
 
 # One static library for each module: the sources in src/<name> without a main.cpp, and the headers in include/sepal/<name>.
-#   sepal_module(<name> [USES <module>...] [LIBRARIES <target>...])
+#   sepal_module(<name> [USES <module>...] [FIRST <pattern>] [LIBRARIES <target>...])
+# The sources whose names match FIRST share the first group: they read the same large header.
 function(sepal_module name)
-  cmake_parse_arguments(ARG "" "" "USES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "FIRST" "USES;LIBRARIES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  if(ARG_FIRST)
+    set(first ${sources})
+    list(FILTER first INCLUDE REGEX ${ARG_FIRST})
+    list(PREPEND sources ${first})
+    list(REMOVE_DUPLICATES sources)
+  endif()
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/sepal/${name}/*.hpp)
   list(TRANSFORM ARG_USES PREPEND sepal_)
   if(sources)
     add_library(sepal_${name} STATIC ${sources})
-    sepal_compile_in_groups(sepal_${name})
+    sepal_compile_in_groups(sepal_${name} 12)
     target_include_directories(sepal_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)  # its private headers
     # Counters that guide libFuzzer. The tests are compiled without them, which takes a seventh less time.
     if(SEPAL_FUZZ)
@@ -55,52 +62,60 @@ function(sepal_program name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${ARG_SOURCES}/*.cpp)
   list(TRANSFORM ARG_USES PREPEND sepal_)
   add_executable(${name} ${sources})
-  sepal_compile_in_groups(${name})
+  sepal_compile_in_groups(${name} 12)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE sepal_flags ${ARG_USES} ${ARG_LIBRARIES})
 endfunction()
 
-# sepal.so, which a server loads. The modules below it are compiled once more: as position-independent code that shows the
-# server nothing but the function that loads it. A server without a sanitizer's library cannot load what has one.
-#   sepal_plugin(<name> SOURCES <folder> [USES <module>...] [LIBRARIES <target>...])
+# sepal.so, which a server loads. It has the modules that it uses in itself, and shows the server nothing but the function
+# that loads it. A server without a sanitizer's library cannot load what has one.
+#   sepal_plugin(<name> SOURCES <folder> USES <module>... BELOW <module>...)   BELOW: the modules that these use
 function(sepal_plugin name)
-  cmake_parse_arguments(ARG "" "SOURCES" "USES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "SOURCES" "USES;BELOW" ${ARGN})
   if(SEPAL_SANITIZE)
     return()
   endif()
-  set(sources)
-  foreach(folder src/base src/value src/bloom src/kinds ${ARG_SOURCES})
-    file(GLOB_RECURSE some CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
-    list(APPEND sources ${some})
-  endforeach()
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${ARG_SOURCES}/*.cpp)
   add_library(${name} MODULE ${sources})
-  sepal_compile_in_groups(${name})
+  sepal_compile_in_groups(${name} 12)
+  # One compile serves the programs and the plugin. No other library replaces its functions, so they are inlined and
+  # called as in a program.
+  set(modules ${ARG_USES} ${ARG_BELOW})
+  foreach(module IN LISTS modules)
+    set_target_properties(sepal_${module} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_compile_options(sepal_${module} PRIVATE -fno-semantic-interposition)
+  endforeach()
+  list(TRANSFORM modules PREPEND sepal_)
   set(symbols ${PROJECT_SOURCE_DIR}/cmake/${name}.map)
   set_target_properties(${name} PROPERTIES PREFIX "" OUTPUT_NAME sepal LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS ${symbols})
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-  target_compile_definitions(${name} PRIVATE SEPAL_VERSION="${PROJECT_VERSION}")
-  target_link_libraries(${name} PRIVATE sepal_flags ${ARG_LIBRARIES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${name} PRIVATE sepal_flags ${modules})
   target_link_options(${name} PRIVATE -Wl,--no-undefined -Wl,--as-needed -Wl,--version-script=${symbols})
 endfunction()
 
+# The tested program is compiled as it is shipped, but most tests are not: it would take longer to optimise them than to run
+# them.
+function(sepal_set_test_flags target)
+  target_compile_options(${target} PRIVATE -O0 $<$<CONFIG:Release>:-g0>)
+  target_link_libraries(${target} PRIVATE sepal_flags)
+endfunction()
+
 # A Catch2 program and its ctest entry.
-#   sepal_test(<name> SOURCES <file>... [USES <module>...] [LIBRARIES <target>...] [LABELS <label>...])
-# The label "threads" marks tests with several threads, which run under ThreadSanitizer.
+#   sepal_test(<name> SOURCES <file>... [USES <module>...] [LIBRARIES <target>...] [LABELS <label>...] [OPTIMISED])
+# The label "threads" marks tests with several threads, which run under ThreadSanitizer. OPTIMISED: its own loops take long.
 function(sepal_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;USES;LIBRARIES;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMISED" "" "SOURCES;USES;LIBRARIES;LABELS" ${ARGN})
   list(TRANSFORM ARG_USES PREPEND sepal_)
   add_executable(${name} ${ARG_SOURCES})
-  sepal_compile_in_groups(${name})
-  # The tested program is compiled as it is shipped, but its tests need not be. Unit tests have many assertions and
-  # few loops: it would take longer to optimise them than to run them.
-  if(unit IN_LIST ARG_LABELS)
-    target_compile_options(${name} PRIVATE -O0)
-  else()
+  sepal_compile_in_groups(${name} 24)
+  sepal_set_test_flags(${name})
+  if(ARG_OPTIMISED)
     target_compile_options(${name} PRIVATE -O1)
+  elseif(TARGET sepal_test_headers)
+    target_precompile_headers(${name} REUSE_FROM sepal_test_headers)
   endif()
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-g0>)
-  target_link_libraries(${name} PRIVATE sepal_flags sepal_catch_main ${ARG_USES} ${ARG_LIBRARIES})
+  target_link_libraries(${name} PRIVATE sepal_catch_main ${ARG_USES} ${ARG_LIBRARIES})
   # Some tests look at private headers: "module/folder/file.hpp".
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
   # Cases with this tag try every byte of a file in one thread. ThreadSanitizer can find nothing there.
@@ -115,23 +130,24 @@ function(sepal_test name)
   endif()
 endfunction()
 
-# A fuzz target: with SEPAL_FUZZ a libFuzzer program, otherwise a plain one. ctest replays the corpus with both.
-#   sepal_fuzz_target(<name> SOURCES <file>... [USES <module>...])   corpus: tests/fuzz/corpus/<name>/
+# The fuzz targets fuzz_<name>: with SEPAL_FUZZ each is a libFuzzer program. Otherwise one program has all of them, and
+# replays the corpus of the target that it is told. ctest replays each corpus of tests/fuzz/corpus/ in both builds.
+#   sepal_fuzz_target(<name> SOURCES <file>... [USES <module>...])
 function(sepal_fuzz_target name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES" ${ARGN})
   list(TRANSFORM ARG_USES PREPEND sepal_)
+  set(corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
   if(SEPAL_FUZZ)
     add_executable(${name} ${ARG_SOURCES})
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
     target_link_libraries(${name} PRIVATE sepal_flags ${ARG_USES})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-    set(replay -runs=0)
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
+    add_test(NAME ${name}_corpus COMMAND ${name} -runs=0 ${corpus})
   else()
-    add_executable(${name} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cpp)
-    target_link_libraries(${name} PRIVATE sepal_flags ${ARG_USES})
-    set(replay)
+    target_sources(fuzz_replay PRIVATE ${ARG_SOURCES})
+    target_link_libraries(fuzz_replay PRIVATE ${ARG_USES})
+    add_test(NAME ${name}_corpus COMMAND fuzz_replay ${name} ${corpus})
   endif()
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
-  add_test(NAME ${name}_corpus COMMAND ${name} ${replay} ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
   set_tests_properties(${name}_corpus PROPERTIES LABELS fuzz)
 endfunction()

@@ -21,7 +21,9 @@
 #include <vector>
 
 #include "../unit/command/world.hpp"
+#include "fuzz_target.hpp"
 
+namespace sepal::fuzz_commands_test {
 namespace {
 
 using namespace sepal::command;
@@ -136,7 +138,7 @@ void run(World& world, Input& input, const std::vector<const CommandSpec*>& rows
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SEPAL_FUZZ_TARGET(fuzz_commands) {
   static const std::vector<const CommandSpec*> rows = all_rows();
   World world({.memory_max = memory_bytes_max, .seed = 1});
   world.services.logs = world.recording.all_logs();
@@ -152,3 +154,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (world.recording.misused) std::abort();
   return 0;
 }
+
+}  // namespace sepal::fuzz_commands_test

@@ -17,10 +17,10 @@
 #include "../support/journal_files.hpp"
 #include "../support/simulated_disk.hpp"
 #include "../support/storage_fixture.hpp"
+#include "fuzz_target.hpp"
 
+namespace sepal::fuzz_journal_reader_test {
 namespace {
-
-using namespace sepal;
 
 constexpr bloom::FilterLimits limits{.bytes_max = std::uint64_t{1} << 20, .layers_max = 16};
 
@@ -73,7 +73,7 @@ void run(const test::Container& container) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SEPAL_FUZZ_TARGET(fuzz_journal_reader) {
   test::Container container = test::unpack(std::as_bytes(std::span(data, size)));
   test::drop_odd_names(container);
   if ((container.mode & test::mode_reseal) != 0) {
@@ -83,3 +83,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   run(container);
   return 0;
 }
+
+}  // namespace sepal::fuzz_journal_reader_test

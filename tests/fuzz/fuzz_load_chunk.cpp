@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "../support/freeing_housekeeper.hpp"
+#include "fuzz_target.hpp"
 
+namespace sepal::fuzz_load_chunk_test {
 namespace {
-
-using namespace sepal;
 
 constexpr std::size_t head_bytes = 5;
 
@@ -76,7 +76,7 @@ void restore(std::span<const std::byte> bytes, const bloom::FilterLimits& limits
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SEPAL_FUZZ_TARGET(fuzz_load_chunk) {
   test::FreeingHousekeeper housekeeper;
   keyspace::KeyspaceOptions options;
   options.memory_max = 1 << 20;
@@ -104,3 +104,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   return 0;
 }
+
+}  // namespace sepal::fuzz_load_chunk_test

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "../support/simulated_disk.hpp"
+#include "fuzz_target.hpp"
 #include "tools/redis/rdb_filters.hpp"
 
+namespace sepal::fuzz_rdb_file_test {
 namespace {
-
-using namespace sepal;
 
 constexpr std::uint64_t bits_max = 1 << 20;
 
@@ -62,7 +62,7 @@ void convert(const storage::StreamedFilter& streamed) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SEPAL_FUZZ_TARGET(fuzz_rdb_file) {
   FileOfBytes file(std::as_bytes(std::span(data, size)));
   tools::Progress progress(stderr, tools::Progress::Style::none);
   tools::RdbFilters filters(file, size, "f", WallTime(), tools::RdbFilters::Strings::taken, progress);
@@ -84,3 +84,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   return 0;
 }
+
+}  // namespace sepal::fuzz_rdb_file_test

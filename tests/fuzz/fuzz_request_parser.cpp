@@ -12,10 +12,13 @@
 #include <string_view>
 
 #include "../support/request_stream.hpp"
+#include "fuzz_target.hpp"
 
-using sepal::test::Neighbours;
+namespace sepal::fuzz_request_parser_test {
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+using test::Neighbours;
+
+SEPAL_FUZZ_TARGET(fuzz_request_parser) {
   constexpr std::size_t header_bytes = 2;
   // Each piece copies the unread bytes, so time grows with the square of an unfinished request.
   constexpr std::size_t stream_bytes_max = 8192;
@@ -41,3 +44,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!(whole == cut) || !(whole == together) || !whole.contract_kept) std::abort();
   return 0;
 }
+
+}  // namespace sepal::fuzz_request_parser_test

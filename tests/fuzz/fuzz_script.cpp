@@ -24,11 +24,11 @@
 #include <string>
 #include <string_view>
 
+#include "fuzz_target.hpp"
 #include "script_grammar.hpp"
 
+namespace sepal::fuzz_script_test {
 namespace {
-
-using namespace sepal;
 
 constexpr int scripts_max = 6;
 constexpr std::size_t calls_max = 300;
@@ -266,7 +266,7 @@ std::string tell(World& world) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SEPAL_FUZZ_TARGET(fuzz_script) {
   static const std::string told = [] {
     World world;
     return tell(world);
@@ -292,3 +292,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(tells == told, ("a script has changed what the next one sees:\n" + tells).c_str());
   return 0;
 }
+
+}  // namespace sepal::fuzz_script_test

@@ -13,10 +13,10 @@
 #include "../support/generation_files.hpp"
 #include "../support/simulated_disk.hpp"
 #include "../support/storage_fixture.hpp"
+#include "fuzz_target.hpp"
 
+namespace sepal::fuzz_snapshot_reader_test {
 namespace {
-
-using namespace sepal;
 
 constexpr bloom::FilterLimits limits{.bytes_max = std::uint64_t{1} << 20, .layers_max = 16};
 
@@ -50,10 +50,12 @@ void run(const test::Container& container) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SEPAL_FUZZ_TARGET(fuzz_snapshot_reader) {
   test::Container container = test::unpack(std::as_bytes(std::span(data, size)));
   test::drop_odd_names(container);
   if ((container.mode & test::mode_reseal) != 0) test::reseal(container.files, container.mode);
   run(container);
   return 0;
 }
+
+}  // namespace sepal::fuzz_snapshot_reader_test

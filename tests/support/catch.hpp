@@ -1,5 +1,5 @@
-// Catch2, version 2 (Debian 12) or 3 (newer systems), and the headers of the standard library that tests use: a
-// source that includes this one need not name them.
+// Catch2, version 2 (Debian 12) or 3 (newer systems), and the headers of the standard library that tests use:
+// a source that includes this one need not name them.
 #pragma once
 
 #include <algorithm>
@@ -32,5 +32,6 @@
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 #else
+#define CATCH_CONFIG_FAST_COMPILE  // an exception ends its test case; no assertion catches it first
 #include <catch2/catch.hpp>
 #endif

@@ -14,6 +14,7 @@
 #include "tools/build/build.hpp"
 #include "tools/build/filter_output.hpp"
 #include "tools/shell/commands.hpp"
+#include "tools/shell/seed.hpp"
 #include "tools/shell/text.hpp"
 
 namespace sepal::tools {

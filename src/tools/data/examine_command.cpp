@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tools/shell/commands.hpp"
+#include "tools/shell/seed.hpp"
 #include "tools/shell/text.hpp"
 
 namespace sepal::tools {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "tools/redis/remote_key.hpp"
-#include "tools/shell/commands.hpp"
+#include "tools/shell/seed.hpp"
 #include "tools/shell/text.hpp"
 
 namespace sepal::tools {

@@ -7,6 +7,7 @@
 
 #include "tools/redis/convert.hpp"
 #include "tools/shell/commands.hpp"
+#include "tools/shell/seed.hpp"
 #include "tools/shell/text.hpp"
 
 namespace sepal::tools {

@@ -18,7 +18,7 @@
 #include "tools/redis/remote_key.hpp"
 #include "tools/redis/string_mover.hpp"
 #include "tools/redis/tls_flags.hpp"
-#include "tools/shell/commands.hpp"
+#include "tools/shell/seed.hpp"
 #include "tools/shell/text.hpp"
 
 namespace sepal::tools {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "tools/shell/commands.hpp"
+#include "tools/shell/seed.hpp"
 #include "tools/shell/text.hpp"
 
 namespace sepal::tools {

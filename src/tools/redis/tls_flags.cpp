@@ -1,5 +1,7 @@
 #include "tools/redis/tls_flags.hpp"
 
+#include <CLI/CLI.hpp>
+
 namespace sepal::tools {
 
 void add_tls_flags(CLI::App& command, tls::Context::ClientOptions& options) {

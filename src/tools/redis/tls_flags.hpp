@@ -7,7 +7,10 @@
 #include <memory>
 
 #include "tools/redis/redis_address.hpp"
-#include "tools/shell/command_line.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace sepal::tools {
 

@@ -4,12 +4,28 @@
 #include <sepal/keyspace/keyspace.hpp>
 
 #include <cstdio>
-#include <random>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
+#include "tools/shell/run.hpp"
+
 namespace sepal::tools {
+
+int run(const std::string& version, int argc, char** argv) {
+  CommandLine line("Tools for Sepal. Only migrate, and backup with a server, need running servers", version);
+  add_plan_command(line);
+  add_build_command(line);
+  add_merge_command(line);
+  add_convert_command(line);
+  add_migrate_command(line);
+  add_backup_command(line);
+  add_restore_command(line);
+  add_verify_command(line);
+  add_inspect_command(line);
+  add_salvage_command(line);
+  return line.run(argc, argv);
+}
 
 int refuse(const char* command, const std::string& why) {
   std::fprintf(stderr, "sepal %s: %s\n", command, why.c_str());
@@ -19,12 +35,6 @@ int refuse(const char* command, const std::string& why) {
 int refuse_usage(const char* command, const std::string& why) {
   refuse(command, why + "; sepal " + command + " --help tells more");
   return exit_usage;
-}
-
-std::uint64_t drawn_seed() {
-  std::random_device device;
-  // A random_device gives 32 bits at a time.
-  return std::uint64_t{device()} << 32 | device();
 }
 
 void make_files_private() {

@@ -28,9 +28,6 @@ int refuse(const char* command, const std::string& why);
 // The same where flags contradict each other. Returns exit_usage.
 int refuse_usage(const char* command, const std::string& why);
 
-// A random seed for new filters, if the user gave none.
-[[nodiscard]] std::uint64_t drawn_seed();
-
 // From here on only the user of the process can read what it creates. For commands that write a backup or a
 // data directory, which have all keys: keys can be confidential.
 void make_files_private();
