@@ -18,9 +18,18 @@ import unittest
 SEPALD = os.environ["SEPALD"]
 # A sanitizer takes memory of its own and makes everything slower, so tests do not assert sizes and times under one.
 SANITIZED = bool(os.environ.get("SEPAL_SANITIZE"))
+# scripts/test --full says "full". Otherwise a test does the same with less: fewer rounds, fewer clients, smaller filters.
+FULL = os.environ.get("SEPAL_TESTS") == "full"
+# Files so small that a test may copy or read a whole data directory many times.
+SMALL_FILES = ("--journal-segment", "2mb", "--disk-reserve", "1mb")
 START_SECONDS_MAX = 300
 STOP_SECONDS_MAX = 300
 EVENTUALLY_SECONDS_MAX = 300
+
+
+def sized(usual, full):
+    """The size of a test: `full` in scripts/test --full, else `usual`."""
+    return full if FULL else usual
 
 
 def free_port(offset=0):

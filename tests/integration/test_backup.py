@@ -14,11 +14,11 @@ import unittest
 
 from certificates import Authority
 from client import Client
-from daemon import SANITIZED, DaemonTest, free_port
+from daemon import SANITIZED, DaemonTest, free_port, sized
 from disk_case import mount, unmount
 
 SEPAL = os.environ["SEPAL"]
-ROUNDS = 3 if SANITIZED else 8
+ROUNDS = 3 if SANITIZED else sized(3, 8)
 
 
 def sepal(*arguments, environment=None, **options):

@@ -9,15 +9,15 @@ import threading
 import time
 import unittest
 
-from daemon import SANITIZED, DaemonTest, encode, free_port, read_lines
+from daemon import SANITIZED, DaemonTest, encode, free_port, read_lines, sized
 
 # With the watching connection, as many as a server with default settings takes.
 CONNECTIONS_WANTED = 10_000
 # Descriptors of the server or the test that are no connections.
 DESCRIPTORS_SPARE = 100
-STORM_CONNECTIONS = 20_000
+STORM_CONNECTIONS = sized(4_000, 20_000)
 STORM_THREADS = 4
-SURPLUS_CONNECTIONS = 5_000
+SURPLUS_CONNECTIONS = sized(1_000, 5_000)
 IDLE_CONNECTION_BYTES_MAX = 10 * 1024
 # A second storm may add so much memory to what the first one left.
 STORM_GROWTH_BYTES_MAX = 2 * 1024 * 1024

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from daemon import DaemonTest, encode
+from daemon import SMALL_FILES, DaemonTest, encode
 
 SEPAL = os.environ["SEPAL"]
 
@@ -46,7 +46,7 @@ def flip(path, offset):
 class ExamineTest(DaemonTest):
     def leave_directory(self):
         """Makes a generation with 100 items in `saved`. The journal has 50 more items of `saved`, and `recorded`."""
-        daemon = self.start()
+        daemon = self.start(*SMALL_FILES)
         adds = [("BF.ADD", "saved", "item %d" % i) for i in range(150)]
         ask(daemon, ("BF.RESERVE", "saved", "0.000001", "1000"), *adds[:100], ("SAVE",))
         ask(daemon, *adds[100:], ("BF.RESERVE", "recorded", "0.01", "10"), ("BF.ADD", "recorded", "one"))
@@ -75,7 +75,7 @@ class ExamineTest(DaemonTest):
         self.assertTrue(segments)
 
     def test_filters_and_strings_are_counted_apart(self):
-        daemon = self.start()
+        daemon = self.start(*SMALL_FILES)
         ask(daemon, ("BF.ADD", "filter", "item"), ("SET", "a", "text"), ("SETBIT", "b", "7", "1"), ("SAVE",))
         daemon.kill()
         self.assertRegex(self.verify(0), r"fine +\S+ has 1 filters and 2 strings in \d+ bytes")
@@ -141,7 +141,7 @@ class ExamineTest(DaemonTest):
         self.assertFalse(os.path.exists(into))
 
     def test_salvage_of_a_damaged_journal_does_not_advise_to_salvage(self):
-        daemon = self.start("--journal", "always")
+        daemon = self.start(*SMALL_FILES, "--journal", "always")
         for item in ("a", "b", "c"):
             self.assertEqual(ask(daemon, ("BF.ADD", "key", item)), [b":1"])
         daemon.kill()

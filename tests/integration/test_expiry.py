@@ -7,10 +7,10 @@ import time
 import unittest
 
 from client import Client
-from daemon import SANITIZED, DaemonTest
+from daemon import SANITIZED, DaemonTest, sized
 
 SEPAL = os.environ["SEPAL"]
-MANY = 100000
+MANY = sized(20_000, 100_000)
 
 
 def wait_until(condition, seconds=30):

@@ -12,6 +12,7 @@ import time
 import unittest
 
 from client import Client, Refused
+from daemon import sized
 from disk_case import DiskCase, mount, unmount
 from workload import DAEMON_ARGUMENTS, Adder, check_filter, merged
 
@@ -19,7 +20,7 @@ DISK_MB = 96
 ADDERS = 10
 ADDER_PAUSE_SECONDS = 0.002
 # How long a disk stays bad. A flooded log would show in this time.
-BAD_SECONDS = float(os.environ.get("SEPAL_BAD_DISK_SECONDS", "1"))
+BAD_SECONDS = float(os.environ.get("SEPAL_BAD_DISK_SECONDS", sized("0.3", "1")))
 LINES_MAX = 20
 MOUNTS_MAX = 20
 ARGUMENTS = (*DAEMON_ARGUMENTS, "--journal-segment", "2mb", "--threads", "2")

@@ -12,11 +12,11 @@ import time
 import unittest
 
 from client import Client
-from daemon import DaemonTest
+from daemon import DaemonTest, sized
 from workload import (DAEMON_ARGUMENTS, ERROR_RATE, Adder, Rotator, Saver, Structure, check_filter, check_rotated,
                       merged)
 
-ROUNDS = int(os.environ.get("SEPAL_KILL_ROUNDS", "10"))
+ROUNDS = int(os.environ.get("SEPAL_KILL_ROUNDS", sized("5", "10")))
 SEED = int(os.environ.get("SEPAL_KILL_SEED", str(random.randrange(1 << 32))))
 
 ADDERS = 17
@@ -25,7 +25,7 @@ BIG_FILTER_ITEMS = 1_000_000
 # In one of so many rounds, a stop begins before the kill.
 STOP_KILL_EVERY = 5
 STRUCTURE_DATABASES = (1, 2)
-LOAD_SECONDS = (0.05, 0.9)
+LOAD_SECONDS = sized((0.05, 0.4), (0.05, 0.9))
 # In one of so many rounds, a start is killed as well.
 START_KILL_EVERY = 4
 # Used in turn: a server with the next settings replays the journal of the one before.

@@ -8,12 +8,12 @@ import time
 import unittest
 
 from client import Client, Refused
-from daemon import SANITIZED, SEPALD, DaemonTest, free_port
+from daemon import SANITIZED, SEPALD, DaemonTest, free_port, sized
 
 # Enough data that a client can ask before the load is over. Sanitizers make a load slow with less data.
-BIG_FILTERS = 1 if SANITIZED else 4
+BIG_FILTERS = 1 if SANITIZED else sized(2, 4)
 BIG_CAPACITY = 80_000_000  # 96 MB at 1 %
-SMALL_FILTERS = 10_000 if SANITIZED else 100_000
+SMALL_FILTERS = 10_000 if SANITIZED else sized(30_000, 100_000)
 # On a busy machine the test may look too late.
 STARTS_MAX = 6
 SECONDS_MAX = 300

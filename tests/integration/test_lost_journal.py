@@ -11,7 +11,7 @@ import time
 import unittest
 
 from client import Client
-from daemon import DaemonTest
+from daemon import SMALL_FILES, DaemonTest
 
 SEPAL = os.environ["SEPAL"]
 SECONDS_MAX = 300
@@ -55,7 +55,7 @@ class LostJournalTest(DaemonTest):
 
     def leave_directory(self, *arguments):
         """Saves `k` with one item. The journal has another item, a rename, a removal, and a copy of a large filter."""
-        daemon = self.start(*arguments)
+        daemon = self.start(*SMALL_FILES, *arguments)
         with Client.of(daemon) as client:
             client.call("BF.ADD", "k", "saved")
             client.call("BF.ADD", "removed", "x")

@@ -10,12 +10,12 @@ import unittest
 import redis_server
 from certificates import Authority
 from client import Client, Refused
-from daemon import SANITIZED, DaemonTest, free_port
+from daemon import SANITIZED, DaemonTest, free_port, sized
 from recorded_redisbloom import TEXT, RedisBloom
 
 SEPAL = os.environ["SEPAL"]
 GUIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "guides", "moving-from-redisbloom.md")
-LARGE_CAPACITY = 2_000_000 if SANITIZED else 150_000_000
+LARGE_CAPACITY = 2_000_000 if SANITIZED else sized(15_000_000, 150_000_000)
 DEADLINE = 4102444800123
 
 
@@ -221,7 +221,7 @@ class MigrateTest(DaemonTest):
             self.assertEqual(client.call("BF.MEXISTS", "small:2", "there", "only"), [1, 1])
 
     def test_killed_under_load_and_run_again(self):
-        self.fill(20_000 if not SANITIZED else 2_000, LARGE_CAPACITY)
+        self.fill(2_000 if SANITIZED else sized(4_000, 20_000), LARGE_CAPACITY)
         stop = threading.Event()
         added = []
 
@@ -452,7 +452,7 @@ class StringsTest(DaemonTest):
 
     def test_killed_under_load_and_run_again(self):
         """SEPAL_MIGRATE_STRINGS sets how many filters of go-zero the source has."""
-        count = int(os.environ.get("SEPAL_MIGRATE_STRINGS", "600"))
+        count = int(os.environ.get("SEPAL_MIGRATE_STRINGS", sized("300", "600")))
         bits = 8 * 20_000
         self.fill()
         chosen = random.Random(2)

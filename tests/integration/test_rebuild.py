@@ -19,13 +19,13 @@ import time
 import unittest
 
 from client import Client, Refused
-from daemon import Daemon, DaemonTest
+from daemon import Daemon, DaemonTest, sized
 from workload import ERROR_RATE, Adder, merged, present_of
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "src/app/page"
 
-ITEMS = int(os.environ.get("SEPAL_REBUILD_ITEMS", "200000"))
-KILLS = int(os.environ.get("SEPAL_REBUILD_KILLS", "8"))
+ITEMS = int(os.environ.get("SEPAL_REBUILD_ITEMS", sized("40000", "200000")))
+KILLS = int(os.environ.get("SEPAL_REBUILD_KILLS", sized("4", "8")))
 SEED = int(os.environ.get("SEPAL_REBUILD_SEED", str(random.randrange(1 << 32))))
 
 PROCESSES = 4
@@ -34,7 +34,7 @@ BATCH = 50
 # The first item that connections add, and the distance between the items of two connections.
 ADDED_FROM = 100_000_000
 APART = 10_000_000
-QUIET_SECONDS = 2
+QUIET_SECONDS = sized(0.2, 2)
 FEED_BATCH = 1000
 PIECE = 100_000
 
@@ -223,7 +223,7 @@ class KilledRebuildTest(DaemonTest):
     has all answered items. If the mirror still exists, its target has all items that were added since it began."""
 
     old_items, kept_items = range(0, 4000), range(0, 4000, 2)
-    old_capacity, new_capacity = 1_000_000, 1_100_000
+    old_capacity, new_capacity = sized((200_000, 220_000), (1_000_000, 1_100_000))
     adders_count = 4
 
     def setUp(self):

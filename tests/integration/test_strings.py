@@ -15,10 +15,10 @@ import time
 import unittest
 
 from client import Client, Refused
-from daemon import DaemonTest
+from daemon import DaemonTest, sized
 from workload import Saver, Worker
 
-ROUNDS = int(os.environ.get("SEPAL_KILL_ROUNDS", "6"))
+ROUNDS = int(os.environ.get("SEPAL_KILL_ROUNDS", sized("3", "6")))
 SEED = int(os.environ.get("SEPAL_KILL_SEED", str(random.randrange(1 << 32))))
 SEPAL = os.environ["SEPAL"]
 LOAD_SECONDS = (0.1, 0.8)

@@ -15,9 +15,9 @@ import unittest
 import redis
 
 from client import Client, Refused
-from daemon import DaemonTest
+from daemon import DaemonTest, sized
 
-ROUNDS = int(os.environ.get("SEPAL_TRANSACTION_KILL_ROUNDS", "6"))
+ROUNDS = int(os.environ.get("SEPAL_TRANSACTION_KILL_ROUNDS", sized("3", "6")))
 KEYS = [b"filter:%d" % number for number in range(5)]
 WRITERS = 4
 # One transaction in so many takes several frames of the journal.

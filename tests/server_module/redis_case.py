@@ -32,7 +32,7 @@ class Redis:
         self.log_path = os.path.join(directory, "log-%d" % random.getrandbits(32))
         self.process = subprocess.Popen(
             ["redis-server", *([str(configuration)] if configuration else []), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", directory, "--logfile", self.log_path,
-             "--save", "", "--enable-debug-command", "yes", "--loadmodule", MODULE, *map(str, module), *map(str, arguments)],
+             "--save", "", "--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes", "--loadmodule", MODULE, *map(str, module), *map(str, arguments)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         if wait:
             self.wait_until_ready()

@@ -118,7 +118,7 @@ class CommandTest(RedisTest):
 
     def test_a_filter_from_elsewhere_that_does_not_fit_is_refused(self):
         source = self.client_of(self.start(directory=self.make_directory()))
-        source.call("BF.RESERVE", "k", "0.01", 1_000_000_000)
+        source.call("BF.RESERVE", "k", "0.01", 100_000_000)
         _, header = source.call("BF.SCANDUMP", "k", 0)
         dump = source.call("DUMP", "k")
         # Without a limit, the machine's memory is one.

@@ -134,7 +134,7 @@ TEST_CASE("a filter answers as the client program whose bitmap it was made of", 
 // SEPAL_SCHEME_ITEMS sets the number of items.
 TEST_CASE("a full bitmap of each client errs as often after the move as before", "[filter][client]") {
   const char* const asked = std::getenv("SEPAL_SCHEME_ITEMS");
-  const int added = asked == nullptr ? 100'000 : std::atoi(asked);
+  const int added = asked == nullptr ? 30'000 : std::atoi(asked);
   REQUIRE(added > 0);
   for (const SchemeFacts& facts : schemes()) {
     CAPTURE(facts.name);
