@@ -25,6 +25,8 @@ add_library(sepal_flags INTERFACE)
 target_compile_options(sepal_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align -Wimplicit-fallthrough
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety -Wthread-safety-beta -Werror=thread-safety -Werror=thread-safety-beta>
+  # GCC searches its memory for garbage for a tenth of its time, unless its heap may grow to so many kilobytes first.
+  $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=400000>
   $<$<BOOL:${SEPAL_WERROR}>:-Werror>)
 if(SEPAL_SANITIZE)
   # For tests of things that a sanitizer changes, such as touched pages.
