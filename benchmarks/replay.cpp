@@ -7,6 +7,7 @@
 // filter; adds in a second of the clock, and in a second of CPU time.
 #include <sepal/base/gate.hpp>
 #include <sepal/base/hash.hpp>
+#include <sepal/bloom/filter/kind.hpp>
 #include <sepal/storage/format/journal_format.hpp>
 #include <sepal/storage/replay/replay.hpp>
 
@@ -48,9 +49,9 @@ constexpr Row rows[] = {
 
 class Nobody final : public keyspace::Housekeeper {
  public:
-  void dispose(keyspace::FilterPtr) override {}
+  void dispose(sepal::value::ValuePtr) override {}
   void dispose_database(std::shared_ptr<const void>) override {}
-  void give_pages(keyspace::FilterPtr, bloom::LayerView) override {}
+  void give_pages(sepal::value::ValuePtr) override {}
   void due_at(keyspace::Deadline) override {}
 };
 
@@ -121,9 +122,10 @@ void write_journal(storage::Disk& disk, const std::filesystem::path& directory, 
   if (!filter) give_up(filter.error());
   for (std::uint64_t key = 0; key < row.keys; ++key) {
     const std::string name = key_of(key);
-    operations.record(keyspace::Created{.key = {.database = 0, .key = name},
-                                        .options = options,
-                                        .first_layer = (*filter)->newest_layer().plan()});
+    const auto head =
+        bloom::made_record({.options = options, .first_layer = (*filter)->newest_layer().plan()});
+    operations.record(
+        keyspace::Made{.key = {.database = 0, .key = name}, .kind = value::Kind::bloom, .head = head});
     writer.frame(operations);
     operations.clear();
   }

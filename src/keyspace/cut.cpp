@@ -80,9 +80,9 @@ void Cut::keep(const KeyTable& table, std::string_view key) {
   changed->insert(key, nullptr);
   // Without a time: a key past its deadline is kept like any other. The journal has its removal, and a
   // replay of that journal must find what it removes or renames (decisions/0013).
-  if (const FilterPtr* const named = table.find(key))
+  if (const ValuePtr* const named = table.find(key))
     kept_.push_back(
-        {.database = database, .key = std::string(key), .filter = *named, .deadline = table.deadline(key)});
+        {.database = database, .key = std::string(key), .value = *named, .deadline = table.deadline(key)});
 }
 
 }  // namespace sepal::keyspace

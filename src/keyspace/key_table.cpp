@@ -48,21 +48,21 @@ std::uint64_t KeyTable::least_bytes() const {
   return empty_bytes_ + size_ * Segment::entry_bytes + long_key_bytes_;
 }
 
-const FilterPtr* KeyTable::find(std::string_view key, WallTime now) const {
+const ValuePtr* KeyTable::find(std::string_view key, WallTime now) const {
   const std::uint64_t hash = hash_(key, seed_);
   const Segment& segment = *directory_[slot_of(hash)];
   const std::size_t index = segment.find(hash, key);
   if (index == Segment::not_found) return nullptr;
   if (segment.with_deadlines() && is_past(segment.deadline(index), now)) [[unlikely]]
     return nullptr;
-  return &segment.at(index).filter;
+  return &segment.at(index).value;
 }
 
-FilterPtr* KeyTable::find(std::string_view key) {
-  return const_cast<FilterPtr*>(std::as_const(*this).find(key));
+ValuePtr* KeyTable::find(std::string_view key) {
+  return const_cast<ValuePtr*>(std::as_const(*this).find(key));
 }
 
-void KeyTable::insert(std::string_view key, FilterPtr filter) {
+void KeyTable::insert(std::string_view key, ValuePtr value) {
   const std::uint64_t hash = hash_(key, seed_);
   // A loop, because all entries of a full segment may go to one half. It ends where the directory may not
   // grow further: then the segment grows beyond capacity_max (see the top of key_table.hpp).
@@ -72,12 +72,12 @@ void KeyTable::insert(std::string_view key, FilterPtr filter) {
   // The larger block has room for deadlines only if one of the keys still has one.
   if (const Segment& segment = *directory_[slot]; segment.is_full())
     refit(slot, segment.size() + 1, segment.earliest() != no_deadline);
-  directory_[slot]->insert(hash, key, std::move(filter));
+  directory_[slot]->insert(hash, key, std::move(value));
   long_key_bytes_ += StoredKey::heap_bytes(key.size());
   ++size_;
 }
 
-FilterPtr KeyTable::take(std::string_view key) {
+ValuePtr KeyTable::take(std::string_view key) {
   const std::uint64_t hash = hash_(key, seed_);
   const std::size_t slot = slot_of(hash);
   Segment& segment = *directory_[slot];
@@ -88,7 +88,7 @@ FilterPtr KeyTable::take(std::string_view key) {
   count_deadline(segment.deadline(index), no_deadline);
   // reorder() comes before refit() and merge(): both look the segment up in order_ by its present earliest
   // deadline.
-  FilterPtr filter = segment.take(index);
+  ValuePtr value = segment.take(index);
   reorder(segment, earliest_before);
   if (segment.is_sparse()) refit(slot, segment.size(), segment.earliest() != no_deadline);
   SEPAL_ASSERT(size_ > 0 && long_key_bytes_ >= StoredKey::heap_bytes(key.size()),
@@ -96,7 +96,7 @@ FilterPtr KeyTable::take(std::string_view key) {
   long_key_bytes_ -= StoredKey::heap_bytes(key.size());
   --size_;
   merge(hash);
-  return filter;
+  return value;
 }
 
 KeyTable::Place KeyTable::place_of(std::string_view key, std::uint64_t hash) const {
@@ -183,7 +183,7 @@ void KeyTable::prefetch_few(std::span<const std::string_view> keys) const {
   }
   for (std::size_t i = 0; i < keys.size(); ++i) entries[i] = segments[i]->prefetch_entry(hashes[i]);
   for (std::size_t i = 0; i < keys.size(); ++i)
-    if (entries[i] != nullptr) __builtin_prefetch(entries[i]->filter.get());
+    if (entries[i] != nullptr) __builtin_prefetch(entries[i]->value.get());
 }
 
 // A heap and not a sorted list: a step of a scan takes few of the entries. The heap is a quarter cheaper

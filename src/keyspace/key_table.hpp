@@ -66,7 +66,7 @@ class KeyTable {
   KeyTable& operator=(const KeyTable&) = delete;
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  // Memory of the table and the keys, without the filters.
+  // Memory of the table and the keys, without the values.
   [[nodiscard]] std::uint64_t byte_count() const;
   // The memory that one more key takes, without the steps in which segments and the directory grow.
   [[nodiscard]] static std::uint64_t entry_bytes(std::string_view key);
@@ -82,12 +82,12 @@ class KeyTable {
   }
 
   // Null when the key is not there, or past its deadline at `now`. Valid until the table changes.
-  [[nodiscard]] const FilterPtr* find(std::string_view key, WallTime now = {}) const;
-  [[nodiscard]] FilterPtr* find(std::string_view key);
+  [[nodiscard]] const ValuePtr* find(std::string_view key, WallTime now = {}) const;
+  [[nodiscard]] ValuePtr* find(std::string_view key);
   // The key must not be there.
-  void insert(std::string_view key, FilterPtr filter);
+  void insert(std::string_view key, ValuePtr value);
   // Null when the key was not there.
-  FilterPtr take(std::string_view key);
+  ValuePtr take(std::string_view key);
 
   // no_deadline as well when the key is not there.
   [[nodiscard]] Deadline deadline(std::string_view key) const;

@@ -6,11 +6,13 @@ namespace sepal::keyspace {
 Result<void> Keyspace::begin_mirror(const Mirror& mirror) {
   if (mirror.database >= database_count || mirror.source == mirror.target || mirror.state == MirrorState::off)
     return fail(Errc::out_of_range);
-  bloom::Filter* const source = find({.database = mirror.database, .key = mirror.source});
-  bloom::Filter* const target = find({.database = mirror.database, .key = mirror.target});
+  value::Value* const source = find({.database = mirror.database, .key = mirror.source});
+  value::Value* const target = find({.database = mirror.database, .key = mirror.target});
   // Two codes for two texts: the client is told which of the keys is missing.
   if (source == nullptr) return fail(Errc::no_such_key);
   if (target == nullptr) return fail(Errc::not_found);
+  if (!value::row_of(*source).mirrors || !value::row_of(*target).mirrors)
+    return fail(Errc::out_of_range, "values of this kind have no mirrors");
   // One mirror for each filter: so there are no chains and no cycles, and an add reaches two filters at
   // most (decisions/0014).
   if (mirrors_.of(*source) != nullptr || mirrors_.of(*target) != nullptr) return fail(Errc::key_exists);
@@ -21,18 +23,24 @@ Result<void> Keyspace::begin_mirror(const Mirror& mirror) {
   return {};
 }
 
+bool Keyspace::is_target(DatabaseKey key, WallTime now) const {
+  const value::Value* const present = mirrors_.empty() ? nullptr : find(key, now);
+  const Mirrors::Link* const link = present == nullptr ? nullptr : mirrors_.of(*present);
+  return link != nullptr && link->target == present;
+}
+
 bool Keyspace::end_mirror(DatabaseKey source) {
-  const bloom::Filter* const filter = find(source);
-  if (filter == nullptr || mirrors_.from(*filter) == nullptr) return false;
-  mirrors_.drop(*filter);
+  const value::Value* const value = find(source);
+  if (value == nullptr || mirrors_.from(*value) == nullptr) return false;
+  mirrors_.drop(*value);
   changed();
   return true;
 }
 
 bool Keyspace::set_mirror_state(DatabaseKey source, MirrorState state) {
-  const bloom::Filter* const filter = find(source);
-  if (filter == nullptr || mirrors_.from(*filter) == nullptr) return false;
-  mirrors_.set_state(*filter, state);
+  const value::Value* const value = find(source);
+  if (value == nullptr || mirrors_.from(*value) == nullptr) return false;
+  mirrors_.set_state(*value, state);
   changed();
   return true;
 }

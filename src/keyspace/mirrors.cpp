@@ -15,7 +15,7 @@ std::vector<Mirror> Mirrors::all() const {
   return mirrors;
 }
 
-void Mirrors::add(const Mirror& mirror, bloom::Filter& source, bloom::Filter& target) {
+void Mirrors::add(const Mirror& mirror, value::Value& source, value::Value& target) {
   SEPAL_ASSERT(&source != &target, "a filter that is its own mirror");
   SEPAL_ASSERT(links_.size() < mirrors_max && of(source) == nullptr && of(target) == nullptr,
                "a mirror that may not be");
@@ -28,13 +28,13 @@ void Mirrors::add(const Mirror& mirror, bloom::Filter& source, bloom::Filter& ta
   measure_keys();
 }
 
-void Mirrors::set_state(const bloom::Filter& source, MirrorState state) {
+void Mirrors::set_state(const value::Value& source, MirrorState state) {
   SEPAL_ASSERT(from(source) != nullptr, "the state of a mirror that is there");
   SEPAL_ASSERT(state != MirrorState::off, "a mirror that ends is dropped, and has no state");
   ends_.at(&source)->mirror.state = state;
 }
 
-void Mirrors::rename(const bloom::Filter& end, std::string_view key) {
+void Mirrors::rename(const value::Value& end, std::string_view key) {
   const auto found = ends_.find(&end);
   if (found == ends_.end()) return;
   Link& link = *found->second;
@@ -42,7 +42,7 @@ void Mirrors::rename(const bloom::Filter& end, std::string_view key) {
   measure_keys();
 }
 
-bool Mirrors::drop(const bloom::Filter& end) {
+bool Mirrors::drop(const value::Value& end) {
   const Link* const link = of(end);
   if (link == nullptr) return false;
   // The link goes last: both ends are read from it.
@@ -55,10 +55,10 @@ bool Mirrors::drop(const bloom::Filter& end) {
 
 void Mirrors::drop_database(std::uint32_t database) {
   // drop() changes `links_`, so the sources are listed first.
-  std::vector<const bloom::Filter*> sources;
+  std::vector<const value::Value*> sources;
   for (const auto& link : links_)
     if (link->mirror.database == database) sources.push_back(link->source);
-  for (const bloom::Filter* const source : sources) drop(*source);
+  for (const value::Value* const source : sources) drop(*source);
 }
 
 void Mirrors::swap_databases(std::uint32_t database, std::uint32_t other) {

@@ -55,17 +55,17 @@ std::size_t Segment::find(std::uint64_t hash, std::string_view key) const {
   return index;
 }
 
-void Segment::insert(std::uint64_t hash, std::string_view key, FilterPtr filter) {
+void Segment::insert(std::uint64_t hash, std::string_view key, ValuePtr value) {
   // The deadline of the place is no_deadline already: take() leaves none behind.
   SEPAL_ASSERT(!is_full(), "an entry beyond the places of its segment");
   tags()[size_] = tag_of(hash);
-  ::new (static_cast<void*>(entries() + size_)) Entry{.key = StoredKey(key), .filter = std::move(filter)};
+  ::new (static_cast<void*>(entries() + size_)) Entry{.key = StoredKey(key), .value = std::move(value)};
   ++size_;
 }
 
-FilterPtr Segment::take(std::size_t index) {
+ValuePtr Segment::take(std::size_t index) {
   SEPAL_ASSERT(index < size_, "an entry is taken that the segment does not have");
-  FilterPtr filter = std::move(at(index).filter);
+  ValuePtr value = std::move(at(index).value);
   if (with_deadlines_) {
     // The entry's deadline goes first. The swap then moves the last deadline into the hole, and leaves none
     // behind.
@@ -77,9 +77,9 @@ FilterPtr Segment::take(std::size_t index) {
     tags()[index] = tags()[size_];
     at(index) = std::move(at(size_));
   }
-  // The last place has given away its filter by now: all that it may still free is a long key.
+  // The last place has given away its value by now: all that it may still free is a long key.
   std::destroy_at(&at(size_));
-  return filter;
+  return value;
 }
 
 void Segment::set_deadline(std::size_t index, Deadline deadline) {
@@ -138,7 +138,7 @@ const Entry* Segment::prefetch_entry(std::uint64_t hash) const {
   const std::size_t found = find_tag(tag_of(hash), 0);
   const Entry* const entry = entries() + (found == not_found ? size_ : found);
   __builtin_prefetch(entry);
-  __builtin_prefetch(&entry->filter);
+  __builtin_prefetch(&entry->value);
   return found == not_found ? nullptr : entry;
 }
 

@@ -37,7 +37,7 @@ namespace sepal::keyspace {
 
 struct Entry {
   StoredKey key;
-  FilterPtr filter;
+  ValuePtr value;
 };
 
 // Guarded by the gate, as the keyspace is.
@@ -69,7 +69,7 @@ class alignas(Entry) Segment {
   [[nodiscard]] bool is_sparse() const {
     return size_ == 0 ? capacity_ != 0 : capacity_ - size_ > size_ / 4 + 2 * capacity_step;
   }
-  // Memory of this segment, without long keys' bytes and filters.
+  // Memory of this segment, without long keys' bytes and values.
   [[nodiscard]] std::uint64_t byte_count() const { return block_bytes(capacity_, with_deadlines_); }
 
   // Indices are below size(). Valid until the segment changes.
@@ -79,8 +79,8 @@ class alignas(Entry) Segment {
   // The index of the key, or not_found.
   [[nodiscard]] std::size_t find(std::uint64_t hash, std::string_view key) const;
   // The key must not be there, and the segment not be full.
-  void insert(std::uint64_t hash, std::string_view key, FilterPtr filter);
-  FilterPtr take(std::size_t index);
+  void insert(std::uint64_t hash, std::string_view key, ValuePtr value);
+  ValuePtr take(std::size_t index);
 
   // Whether there is room for deadlines. Without room no key has a deadline.
   [[nodiscard]] bool with_deadlines() const { return with_deadlines_; }

@@ -1,7 +1,7 @@
 // Turns entries of a table into entries of a cut.
 //
-// Sharing a filter writes to its reference count, which is in no cache. A cut spends its time with the gate
-// closed on that, so each filter is asked for some entries before it is shared.
+// Sharing a value writes to its reference count, which is in no cache. A cut spends its time with the gate
+// closed on that, so each value is asked for some entries before it is shared.
 #pragma once
 
 #include <sepal/keyspace/keyspace.hpp>
@@ -32,21 +32,19 @@ class Sharing {
     // The place in the ring is free again before it is filled: the entry that held it has just been shared.
     const std::size_t index = to_.size();
     if (index - first_ >= ahead) share(index - ahead);
-    __builtin_prefetch(entry.filter.get(), 1);
-    waiting_[index % ahead] = &entry.filter;
-    to_.push_back({.database = database,
-                   .key = std::string(entry.key.view()),
-                   .filter = nullptr,
-                   .deadline = deadline});
+    __builtin_prefetch(entry.value.get(), 1);
+    waiting_[index % ahead] = &entry.value;
+    to_.push_back(
+        {.database = database, .key = std::string(entry.key.view()), .value = nullptr, .deadline = deadline});
   }
 
  private:
   static constexpr std::size_t ahead = 16;
-  void share(std::size_t index) { to_[index].filter = *waiting_[index % ahead]; }
+  void share(std::size_t index) { to_[index].value = *waiting_[index % ahead]; }
 
   std::vector<CutEntry>& to_;
   std::size_t first_;
-  std::array<const FilterPtr*, ahead> waiting_{};
+  std::array<const ValuePtr*, ahead> waiting_{};
 };
 
 }  // namespace sepal::keyspace

@@ -6,9 +6,9 @@
 #include <type_traits>
 
 // How a change is noticed. Changes of structure pass the Mutator, which calls touch(): the watches of the key
-// are marked. Adds are not told, since they run under the shared gate. Instead, EXEC compares the number of
-// items of each watched filter with the number at WATCH. An add of known items changes nothing, and is no
-// change here (decisions/0023).
+// are marked. Adds are not told, since they run under the shared gate. Instead, EXEC compares the changes
+// that each watched value has counted (KindRow::changes) with those at WATCH. An add of known items changes
+// nothing, and is no change here (decisions/0023).
 //
 // The text of a name stands once, in the table, however many clients watch it. It goes with the last watch of
 // the key.
@@ -37,12 +37,11 @@ std::size_t Watch::byte_count() const {
 bool Watch::changed(const Keyspace& keyspace, WallTime now) const {
   if (touched_) return true;
   return std::ranges::any_of(keys_, [&](const Key& watched) {
-    const bloom::Filter* const filter =
-        keyspace.find({.database = watched.database, .key = watched.key}, now);
+    const value::Value* const value = keyspace.find({.database = watched.database, .key = watched.key}, now);
     // The time is that of EXEC: a key that has reached its deadline meanwhile is not found, and counts as
     // changed.
-    if (filter == nullptr) return watched.existed;
-    return !watched.existed || filter->item_count() != watched.item_count;
+    if (value == nullptr) return watched.existed;
+    return !watched.existed || value::row_of(*value).changes(*value) != watched.changes;
   });
 }
 
@@ -53,13 +52,13 @@ void Watches::add(Watch& watch, DatabaseKey key, const Keyspace& keyspace, WallT
     return each.watch == &watch && watch.keys_[each.index].database == key.database;
   });
   if (known) return;
-  const bloom::Filter* const filter = keyspace.find(key, now);
+  const value::Value* const value = keyspace.find(key, now);
   // Room for the watcher comes first: without memory, neither list has anything of the key.
   if (watching.size() == watching.capacity()) watching.reserve(2 * watching.size() + 1);
   watch.keys_.push_back({.database = key.database,
                          .key = name,
-                         .existed = filter != nullptr,
-                         .item_count = filter == nullptr ? 0 : filter->item_count()});
+                         .existed = value != nullptr,
+                         .changes = value == nullptr ? 0 : value::row_of(*value).changes(*value)});
   watch.name_bytes_ += name.size();
   watching.push_back({.watch = &watch, .index = watch.keys_.size() - 1});
   key_count_.fetch_add(1, std::memory_order_relaxed);

@@ -66,14 +66,16 @@ Result<ValuePtr> Frozen::copy(const Limits& limits, const GoOn& go_on) const {
   return completed(std::move(made));
 }
 
-Result<void> Frozen::image(const std::function<void(std::string piece)>& take, const GoOn& go_on) const {
-  const KindRow& row = row_of(*value_);
-  std::string head(row.head_bytes(view()), '\0');
-  row.encode_head(view(), bytes_of(head));
+Result<void> write_image(const FrozenView& value, const std::function<void(std::string piece)>& take,
+                         const GoOn& go_on) {
+  const KindRow& row = row_of(value.value);
+  std::string head(row.head_bytes(value), '\0');
+  row.encode_head(value, bytes_of(head));
   take(std::move(head));
-  return in_pieces(body_bytes(), mapped_allocation_min, go_on, [&](std::uint64_t offset, std::size_t count) {
+  const std::uint64_t body_bytes = row.body_bytes(value);
+  return in_pieces(body_bytes, mapped_allocation_min, go_on, [&](std::uint64_t offset, std::size_t count) {
     std::string piece(count, '\0');
-    row.copy_body(view(), offset, bytes_of(piece));
+    row.copy_body(value, offset, bytes_of(piece));
     take(std::move(piece));
   });
 }

@@ -30,7 +30,11 @@ const KindRow* row_of_image(std::span<const std::byte> bytes) {
 }
 
 const KindRow* row_of_payload(std::span<const std::byte> payload) {
-  return first_of([&](const KindRow& row) { return row.payload != nullptr && row.payload->begins(payload); });
+  // From the last kind on: the first one takes values of all modules that no other kind takes, and says what
+  // is wrong with them.
+  for (auto row = kinds.rbegin(); row != kinds.rend(); ++row)
+    if ((*row)->payload != nullptr && (*row)->payload->begins(payload)) return *row;
+  return nullptr;
 }
 
 }  // namespace sepal::value

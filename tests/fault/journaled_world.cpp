@@ -3,10 +3,13 @@
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/storage/generation/snapshot.hpp>
+#include <sepal/writers/bloom_writer.hpp>
+#include <sepal/writers/string_writer.hpp>
 
 #include "support/catch.hpp"
 #include "support/redisbloom_filter.hpp"
 #include "support/storage_fixture.hpp"
+#include "support/values.hpp"
 
 namespace sepal::test {
 namespace {
@@ -114,7 +117,8 @@ storage::JournalOptions JournaledWorld::journal_options() const {
 }
 
 void JournaledWorld::begin_from(Model model) {
-  for (auto& [key, known] : model) known.item_count = keyspace_.find({key.first, key.second})->item_count();
+  for (auto& [key, known] : model)
+    known.item_count = sepal::test::filter_at(keyspace_, {key.first, key.second})->item_count();
   model.mirrors = keyspace_.mirrors().all();
   models_ = {std::move(model)};
 }
@@ -124,7 +128,7 @@ Model JournaledWorld::outline() const {
   for (std::uint32_t database = 0; database < databases; ++database)
     keyspace_.for_each_key(database, [&](std::string_view name) {
       const keyspace::DatabaseKey key{.database = database, .key = name};
-      const bloom::Filter& found = *keyspace_.find(key);
+      const bloom::Filter& found = *sepal::test::filter_at(keyspace_, key);
       model[{database, std::string(name)}] = {
           .item_count = found.item_count(),
           .items = {},
@@ -138,14 +142,14 @@ Model JournaledWorld::outline() const {
 bool JournaledWorld::admitted(std::size_t item_count, std::size_t changes) {
   if (!journal_->log(0).recording()) return true;
   const std::uint64_t adds =
-      keyspace::record_bytes_of_adds_alone(key_bytes_max, item_count, small_filters.layers_max);
+      sepal::writers::record_bytes_of_adds_alone(key_bytes_max, item_count, small_filters.layers_max);
   // A short transaction may begin a mirror before it adds.
   const bool may_begin_mirror = changes > 1 && changes <= short_transaction_changes_max;
   const std::uint64_t mirrored =
       may_begin_mirror
           ? 2 * adds
-          : keyspace::record_bytes_of_mirror(keyspace_.mirrors(), item_count, small_filters.layers_max);
-  const std::uint64_t strings = keyspace::record_bytes_of_string(
+          : sepal::writers::record_bytes_of_mirror(keyspace_.mirrors(), item_count, small_filters.layers_max);
+  const std::uint64_t strings = sepal::writers::record_bytes_of_string(
       key_bytes_max, strings_ == Strings::longer ? longer_bytes_max : 2 * shorter_bytes_max);
   const std::uint64_t bytes = changes * (std::max(adds + mirrored, strings));
   for (int tries = 0; tries < tries_max; ++tries) {
@@ -230,23 +234,24 @@ void JournaledWorld::add(std::mt19937_64& random, Model& model, bool in_transact
   const std::vector<std::string_view> items(texts.begin(), texts.end());
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
-  bloom::Filter* filter = keyspace_.find({database, key});
+  bloom::Filter* filter = sepal::test::filter_at(keyspace_, {database, key});
   if (filter != nullptr && filter->is_string()) return;
   std::uint64_t added_count = 0;
   std::vector<std::uint32_t> taken = numbers;  // by the filter; the target of its mirror takes all numbers
   std::array<bool, batch_items_max> added{};
-  if (filter != nullptr &&
-      mutator.try_add({database, key}, *filter, items, std::span(added).first(items.size()))) {
+  if (filter != nullptr && sepal::writers::try_add(mutator, {database, key}, *filter, items,
+                                                   std::span(added).first(items.size()))) {
     added_count = static_cast<std::uint64_t>(std::ranges::count(added, true));
     if (!in_transaction) static_cast<void>(log.seal_record(true));
   } else {
     if (filter == nullptr)
-      filter = *mutator.create({database, key}, {.error_rate = 0.001,
-                                                 .capacity = still ? still_capacity : small_filters.capacity,
-                                                 .expansion = 1 + below(random, 2),
-                                                 .seed = small_filters.seed});
+      filter = *sepal::writers::create(mutator, {database, key},
+                                       {.error_rate = 0.001,
+                                        .capacity = still ? still_capacity : small_filters.capacity,
+                                        .expansion = 1 + below(random, 2),
+                                        .seed = small_filters.seed});
     std::vector<bloom::Filter::AddOutcome> outcomes;
-    mutator.add_alone({database, key}, *filter, items, outcomes);
+    sepal::writers::add_alone(mutator, {database, key}, *filter, items, outcomes);
     taken.clear();
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
       added_count += outcomes[i].added ? 1 : 0;
@@ -260,11 +265,12 @@ void JournaledWorld::add(std::mt19937_64& random, Model& model, bool in_transact
   known.items.insert(taken.begin(), taken.end());
   if (const auto* const link = keyspace_.mirrors().whole_from(*filter)) {
     ModelFilter& target = model[{database, link->mirror.target}];
-    target.item_count = link->target->item_count();
+    target.item_count = value::row_of(*link->target).item_count(*link->target);
     target.items.insert(numbers.begin(), numbers.end());
   } else if (const auto* const broken = keyspace_.mirrors().from(*filter)) {
     // If the mirror broke just now, the target has some of the items.
-    model[{database, broken->mirror.target}].item_count = broken->target->item_count();
+    model[{database, broken->mirror.target}].item_count =
+        value::row_of(*broken->target).item_count(*broken->target);
   }
 }
 
@@ -275,17 +281,19 @@ void JournaledWorld::change_mirror(std::mt19937_64& random, Model& model) {
   const std::string to = keys[below(random, keys.size())];
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
-  const bloom::Filter* const source = keyspace_.find({database, from});
+  const bloom::Filter* const source = sepal::test::filter_at(keyspace_, {database, from});
   if (source == nullptr || source->is_string()) return;
-  if (const auto* const target = keyspace_.find({database, to}); target != nullptr && target->is_string())
+  if (const auto* const target = sepal::test::filter_at(keyspace_, {database, to});
+      target != nullptr && target->is_string())
     return;
   const auto* const link = keyspace_.mirrors().from(*source);
   const std::uint32_t kind = below(random, 3);
   if (link == nullptr) {
-    if (mutator.create({database, to}, {.error_rate = 0.001,
-                                        .capacity = small_filters.capacity,
-                                        .expansion = kind,
-                                        .seed = small_filters.seed + 1}))
+    if (sepal::writers::create(mutator, {database, to},
+                               {.error_rate = 0.001,
+                                .capacity = small_filters.capacity,
+                                .expansion = kind,
+                                .seed = small_filters.seed + 1}))
       model[{database, to}] = {};
     static_cast<void>(mutator.begin_mirror(database, from, to));
   } else if (kind == 0) {
@@ -357,7 +365,7 @@ void JournaledWorld::change_string(std::mt19937_64& random, Model& model, bool i
   StringChange change{.key = {.database = below(random, databases), .key = name},
                       .before = {},
                       .in_transaction = in_transaction};
-  const bloom::Filter* const found = keyspace_.find(change.key);
+  const bloom::Filter* const found = sepal::test::filter_at(keyspace_, change.key);
   const std::uint32_t kind = below(random, 10);
   if (found != nullptr && !found->is_string()) {
     if (kind < 3) put_bytes(random, model, change);
@@ -379,11 +387,11 @@ void JournaledWorld::set_bit(std::mt19937_64& random, Model& model, const String
   const std::uint64_t byte = position / 8;
   const int mask = 0x80 >> position % 8;
   auto& log = journal_->log(0);
-  const bloom::Filter* const found = keyspace_.find(change.key);
+  const bloom::Filter* const found = sepal::test::filter_at(keyspace_, change.key);
   const bool value = below(random, 3) != 0;
   if (found != nullptr && value) {
     keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
-    const auto was_set = mutator.try_set_bit(change.key, *found, position);
+    const auto was_set = sepal::writers::try_set_bit(mutator, change.key, *found, position);
     if (was_set && !change.in_transaction) static_cast<void>(log.seal_record(true));
     if (was_set) {
       std::string& bytes = *model[{change.key.database, std::string(change.key.key)}].string;
@@ -422,7 +430,7 @@ void JournaledWorld::write(Model& model, const StringChange& change, std::uint64
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
   const bool groups = log.recording() && !change.in_transaction && bytes.size() > keyspace::written_bytes_max;
   if (groups) log.begin_group();
-  REQUIRE(mutator.write(change.key, offset, std::as_bytes(std::span(bytes))));
+  REQUIRE(sepal::writers::write(mutator, change.key, offset, std::as_bytes(std::span(bytes))));
   if (groups) log.end_group();
   std::string all = change.before;
   all.resize(std::max<std::size_t>(all.size(), offset + bytes.size()));
@@ -434,8 +442,8 @@ void JournaledWorld::write(Model& model, const StringChange& change, std::uint64
 void JournaledWorld::put_bytes(std::mt19937_64& random, Model& model, const StringChange& change) {
   ModelFilter known{.deadline = static_cast<keyspace::Deadline>(below(random, 3))};
   const std::string source = keys[below(random, keys.size())];
-  const bloom::Filter* const from = keyspace_.find({change.key.database, source});
-  keyspace::FilterPtr made;
+  const bloom::Filter* const from = sepal::test::filter_at(keyspace_, {change.key.database, source});
+  value::ValuePtr made;
   if (from != nullptr && from->is_string() && below(random, 2) == 0 &&
       (!change.in_transaction || bloom::whole_image_bytes(*from) <= segment_bytes)) {
     known.string = bloom::BitString(*from).text();
@@ -448,7 +456,7 @@ void JournaledWorld::put_bytes(std::mt19937_64& random, Model& model, const Stri
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
   const bool groups = log.recording() && !change.in_transaction;
   if (groups) log.begin_group();
-  REQUIRE(mutator.put_string(change.key, made, known.deadline));
+  REQUIRE(sepal::writers::put_string(mutator, change.key, made, known.deadline));
   if (groups) log.end_group();
   model[{change.key.database, std::string(change.key.key)}] = std::move(known);
 }
@@ -521,8 +529,8 @@ Result<void> JournaledWorld::try_save(std::mt19937_64& random, storage::Linking 
   if (snapshot.taken_until() > snapshot.journal_position) {
     if (auto synced = journal_->sync_until(snapshot.taken_until()); !synced) return synced.error();
   }
-  const bool has_string =
-      std::ranges::any_of(snapshot.entries, [](const auto& entry) { return entry.filter->is_string(); });
+  const bool has_string = std::ranges::any_of(
+      snapshot.entries, [](const auto& entry) { return entry.value->kind() == value::Kind::string; });
   const auto sync_what_was_read = [&]() -> Result<void> {
     const std::uint64_t position = journal_->position();
     if (!has_string || position <= snapshot.journal_position) return {};
@@ -565,7 +573,7 @@ bool JournaledWorld::holds(const Model& model, const Model& next) const {
   if (mirrors != model.mirrors && !(may_have_begun && mirrors == next.mirrors)) return false;
   return std::ranges::all_of(model, [&](const auto& entry) {
     const auto& [key, known] = entry;
-    const bloom::Filter* const filter = keyspace_.find({key.first, key.second});
+    const bloom::Filter* const filter = sepal::test::filter_at(keyspace_, {key.first, key.second});
     if (filter == nullptr || filter->is_string() != known.string.has_value()) return false;
     if (keyspace_.deadline({key.first, key.second}) != known.deadline) return false;
     if (known.string) return bloom::BitString(*filter).text() == *known.string;

@@ -36,7 +36,7 @@ struct Generations {
     old_filters.add(0, "large", 10, {.error_rate = 0.01, .capacity = 2000, .seed = 1});
     bloom::Filter& linked =
         old_filters.add(0, "linked", 20, {.error_rate = 0.01, .capacity = 5000, .seed = 1});
-    REQUIRE(new_filters.keyspace.put({.database = 0, .key = "linked"}, keyspace::FilterPtr(&linked)));
+    REQUIRE(new_filters.keyspace.put({.database = 0, .key = "linked"}, sepal::bloom::FilterPtr(&linked)));
     new_filters.add(0, "small", 9);
     new_filters.add(0, "large", 30, {.error_rate = 0.01, .capacity = 3000, .seed = 1});
     new_filters.add(5, "larger", 10, {.error_rate = 0.01, .capacity = 4000, .seed = 1});

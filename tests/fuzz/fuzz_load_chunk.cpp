@@ -9,7 +9,7 @@
 #include <sepal/base/hash.hpp>
 #include <sepal/bloom/filter/dump.hpp>
 #include <sepal/bloom/foreign/rdb.hpp>
-#include <sepal/keyspace/uploads.hpp>
+#include <sepal/writers/uploads.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -81,16 +81,16 @@ SEPAL_FUZZ_TARGET(fuzz_load_chunk) {
   keyspace::KeyspaceOptions options;
   options.memory_max = 1 << 20;
   keyspace::Keyspace keyspace(options, housekeeper);
-  keyspace::Uploads uploads(keyspace);
+  writers::Uploads uploads(keyspace);
   const keyspace::DatabaseKey key{.database = 0, .key = "k"};
   const WallTime now{std::chrono::seconds(1)};
   auto input = std::as_bytes(std::span(data, size));
   for (Piece piece; take(input, piece);) {
     if (piece.is_rdb_dump) {
-      restore(piece.bytes, keyspace.filter_limits());
+      restore(piece.bytes, keyspace.value_limits());
       continue;
     }
-    using Outcome = keyspace::Uploads::Outcome;
+    using Outcome = writers::Uploads::Outcome;
     Outcome outcome = Outcome::begins_anew;
     if (!piece.is_header)
       outcome = uploads.load(key, {.iterator = piece.iterator, .bytes = piece.bytes}, now);
@@ -100,7 +100,7 @@ SEPAL_FUZZ_TARGET(fuzz_load_chunk) {
     }
     const auto filter = uploads.take(key, now);
     if ((filter != nullptr) != (outcome == Outcome::whole)) std::abort();
-    if (filter != nullptr) use(*filter, keyspace.filter_limits());
+    if (filter != nullptr) use(*filter, keyspace.value_limits());
   }
   return 0;
 }

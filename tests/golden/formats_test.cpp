@@ -9,11 +9,14 @@
 #include <sepal/storage/examine/examine.hpp>
 #include <sepal/storage/generation/adopted_files.hpp>
 #include <sepal/storage/replay/replay.hpp>
+#include <sepal/writers/bloom_writer.hpp>
+#include <sepal/writers/string_writer.hpp>
 
 #include "support/catch.hpp"
 #include "support/journal_files.hpp"
 #include "support/redisbloom_filter.hpp"
 #include "support/storage_fixture.hpp"
+#include "support/values.hpp"
 
 namespace formats_test {
 
@@ -42,12 +45,12 @@ void add(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace, keyspace::Dat
   for (std::uint64_t i = from; i < to; ++i) {
     const std::string item = item_of(name, i);
     const std::string_view view = item;
-    mutator.add_alone(key, *keyspace.find(key), {&view, 1}, outcomes);
+    sepal::writers::add_alone(mutator, key, *sepal::test::filter_at(keyspace, key), {&view, 1}, outcomes);
   }
 }
 
 // A filter to adopt, with five items of this name.
-keyspace::FilterPtr whole(const std::string& name, const bloom::FilterPtr& made) {
+sepal::bloom::FilterPtr whole(const std::string& name, const bloom::FilterPtr& made) {
   for (std::uint64_t i = 0; i < 5; ++i) static_cast<void>(made->add_alone(item_of(name, i), test::roomy));
   return made;
 }
@@ -57,7 +60,7 @@ template <class NextSegment>
 void run_transaction(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace, test::JournalFiles& journal,
                      const NextSegment& next_segment) {
   constexpr keyspace::DatabaseKey key{.database = 12, .key = "transaction"};
-  REQUIRE(mutator.create(key, {.seed = 5}));
+  REQUIRE(sepal::writers::create(mutator, key, {.seed = 5}));
   add(mutator, keyspace, key, "transaction", 0, 2);
   journal.continue_group();
   add(mutator, keyspace, key, "transaction", 2, 5);
@@ -81,9 +84,9 @@ void add_mirrored(test::Filters& filters) {
 void change_everything_but_strings(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace,
                                    SimulatedDisk& disk) {
   // Two filters of one shape in one frame.
-  REQUIRE(mutator.create({.database = 4, .key = "moved"}, {.seed = 5}));
+  REQUIRE(sepal::writers::create(mutator, {.database = 4, .key = "moved"}, {.seed = 5}));
   add(mutator, keyspace, {.database = 4, .key = "moved"}, "moved", 0, 3);
-  REQUIRE(mutator.create({.database = 6, .key = "swapped"}, {.seed = 5}));
+  REQUIRE(sepal::writers::create(mutator, {.database = 6, .key = "swapped"}, {.seed = 5}));
   add(mutator, keyspace, {.database = 6, .key = "swapped"}, "swapped", 0, 3);
   REQUIRE(mutator.move({.database = 4, .key = "moved"}, 5));
   mutator.swap_databases(6, 7);
@@ -93,8 +96,9 @@ void change_everything_but_strings(keyspace::Mutator& mutator, keyspace::Keyspac
                         whole("foreign", test::redisbloom_filter({.capacity = 3})), keyspace::no_deadline));
   add(mutator, keyspace, {.database = 10, .key = "source"}, "source", 2, 6);
   REQUIRE(mutator.end_mirror({.database = 10, .key = "left"}));
-  REQUIRE(mutator.create({.database = 11, .key = "source"}, {.seed = 5}));
-  REQUIRE(mutator.create({.database = 11, .key = "full"}, {.capacity = 1, .expansion = 0, .seed = 5}));
+  REQUIRE(sepal::writers::create(mutator, {.database = 11, .key = "source"}, {.seed = 5}));
+  REQUIRE(sepal::writers::create(mutator, {.database = 11, .key = "full"},
+                                 {.capacity = 1, .expansion = 0, .seed = 5}));
   REQUIRE(mutator.begin_mirror(11, "source", "full"));
   add(mutator, keyspace, {.database = 11, .key = "source"}, "broken", 0, 3);
   const auto files = AdoptedFiles::open(disk, "data", {});
@@ -112,13 +116,15 @@ void change_as_in_version_8(keyspace::Mutator& mutator, keyspace::Keyspace& keys
   const auto bytes = [](std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); };
   auto whole = bloom::BitString::of("a whole string", test::roomy);
   REQUIRE(whole);
-  REQUIRE(mutator.put_string({.database = 13, .key = "whole"}, std::move(*whole), 33'177'117'420'000));
-  REQUIRE(mutator.write({.database = 13, .key = "written"}, 5, bytes("written")));
-  REQUIRE(mutator.write({.database = 13, .key = "written"}, 0, bytes("W")));
-  REQUIRE(mutator.write({.database = 13, .key = "bits"}, 3, bytes(std::string_view("\0", 1))));
+  REQUIRE(sepal::writers::put_string(mutator, {.database = 13, .key = "whole"}, std::move(*whole),
+                                     33'177'117'420'000));
+  REQUIRE(sepal::writers::write(mutator, {.database = 13, .key = "written"}, 5, bytes("written")));
+  REQUIRE(sepal::writers::write(mutator, {.database = 13, .key = "written"}, 0, bytes("W")));
+  REQUIRE(
+      sepal::writers::write(mutator, {.database = 13, .key = "bits"}, 3, bytes(std::string_view("\0", 1))));
   const keyspace::DatabaseKey bits{.database = 13, .key = "bits"};
-  REQUIRE(mutator.try_set_bit(bits, *keyspace.find(bits), 0) == false);
-  REQUIRE(mutator.try_set_bit(bits, *keyspace.find(bits), 31) == false);
+  REQUIRE(sepal::writers::try_set_bit(mutator, bits, *sepal::test::filter_at(keyspace, bits), 0) == false);
+  REQUIRE(sepal::writers::try_set_bit(mutator, bits, *sepal::test::filter_at(keyspace, bits), 31) == false);
 }
 
 // A filter that began as a bitmap of go-zero with the items "bits/0" to "bits/19".
@@ -165,8 +171,8 @@ void write_newest(SimulatedDisk& disk) {
   REQUIRE(keyspace.set_deadline({.database = 0, .key = "large"}, 33'177'117'420'000));
 
   add_mirrored(filters);
-  REQUIRE(keyspace.write({.database = 13, .key = "saved"}, 0, std::as_bytes(std::span("saved", 5)),
-                         test::roomy.bytes_max));
+  REQUIRE(sepal::writers::write(keyspace, {.database = 13, .key = "saved"}, 0,
+                                std::as_bytes(std::span("saved", 5))));
 
   REQUIRE(keyspace.put({.database = 14, .key = "saved"}, client_filter(), keyspace::no_deadline));
   keyspace::Mutator without_journal(keyspace, nullptr);
@@ -186,10 +192,11 @@ void write_newest(SimulatedDisk& disk) {
   journal.end_frame();
   journal.filler(100);
   journal.sync();
-  REQUIRE(mutator.create({.database = 2, .key = "created"}, {.error_rate = 0.02, .capacity = 50, .seed = 5}));
+  REQUIRE(sepal::writers::create(mutator, {.database = 2, .key = "created"},
+                                 {.error_rate = 0.02, .capacity = 50, .seed = 5}));
   add(mutator, keyspace, {.database = 2, .key = "created"}, "created", 0, 10);
   journal.end_frame();
-  REQUIRE(mutator.create({.database = 2, .key = "removed"}, {.seed = 6}));
+  REQUIRE(sepal::writers::create(mutator, {.database = 2, .key = "removed"}, {.seed = 6}));
   journal.end_frame();
   REQUIRE(mutator.remove({.database = 2, .key = "removed"}));
   journal.end_frame();
@@ -236,7 +243,7 @@ void require_strings(const keyspace::Keyspace& keyspace) {
       {"bits", std::string("\x80\0\0\x01", 4)}};
   for (const auto& [key, text] : expected) {
     INFO(key);
-    const bloom::Filter* const string = keyspace.find({.database = 13, .key = key});
+    const bloom::Filter* const string = sepal::test::filter_at(keyspace, {.database = 13, .key = key});
     REQUIRE(string != nullptr);
     CHECK(bloom::BitString(*string).text() == text);
   }
@@ -245,8 +252,8 @@ void require_strings(const keyspace::Keyspace& keyspace) {
 }
 
 void require_client_filters(const keyspace::Keyspace& keyspace) {
-  const bloom::Filter* const saved = keyspace.find({.database = 14, .key = "saved"});
-  const bloom::Filter* const whole = keyspace.find({.database = 14, .key = "whole"});
+  const bloom::Filter* const saved = sepal::test::filter_at(keyspace, {.database = 14, .key = "saved"});
+  const bloom::Filter* const whole = sepal::test::filter_at(keyspace, {.database = 14, .key = "whole"});
   REQUIRE(saved != nullptr);
   REQUIRE(whole != nullptr);
   for (const bloom::Filter* const each : {saved, whole}) {
@@ -274,7 +281,8 @@ void require_holds(const keyspace::Keyspace& keyspace, const std::vector<Expecte
   CHECK(keyspace.total_size() - keyspace.size(13) - keyspace.size(14) == all.size());
   for (const Expected& expected : all) {
     INFO(expected.key);
-    const bloom::Filter* const filter = keyspace.find({.database = expected.database, .key = expected.key});
+    const bloom::Filter* const filter =
+        sepal::test::filter_at(keyspace, {.database = expected.database, .key = expected.key});
     REQUIRE(filter != nullptr);
     CHECK(filter->item_count() == expected.counted);
     CHECK(filter->layer_count() == expected.layers);
@@ -364,8 +372,8 @@ void require_journaled(const std::string& version, const std::vector<Expected>& 
 }  // namespace
 
 // Version 5 is what Sepal 0.1.0 wrote. Version 6 has a SYNCED, version 7 has groups of frames, version 8 has
-// strings, version 9 has bitmaps of clients, version 10 has an identity, and version 11 names the kind of each
-// value that is made or changed.
+// strings, version 9 has bitmaps of clients, version 10 has an identity, and version 11 names the kind of
+// each value that is made or changed.
 TEST_CASE("data directories of versions 5 to 11 can be read, with adopted filters, mirrors and databases",
           "[golden]") {
   const bloom::FilterOptions plain{.seed = 5};
@@ -375,8 +383,7 @@ TEST_CASE("data directories of versions 5 to 11 can be read, with adopted filter
       .error_rate = 0.01, .capacity = 3, .expansion = 2, .hash = bloom::ItemHash::redisbloom};
   const bloom::FilterOptions full{.capacity = 1, .expansion = 0, .seed = 5};
   const std::string version =
-      GENERATE("version-5", "version-6", "version-7", "version-8", "version-9", "version-10",
-               "version-11");
+      GENERATE("version-5", "version-6", "version-7", "version-8", "version-9", "version-10", "version-11");
   std::vector<Expected> more{{5, "moved", "moved", 3, 3, 1, plain},
                              {7, "swapped", "swapped", 3, 3, 1, plain},
                              {8, "whole", "whole", 5, 5, 1, of_target, 33'177'117'420'000},

@@ -49,7 +49,7 @@ class FakeAdoptions final : public command::Adoptions {
 class FakeTransfers final : public command::Transfers {
  public:
   [[nodiscard]] bool enabled() const override { return there; }
-  Result<keyspace::FilterPtr> read(const std::string& name, const command::JobContext&) override {
+  Result<value::ValuePtr> read(const std::string& name, const command::JobContext&) override {
     const auto found = files.find(name);
     if (found == files.end()) return fail(Errc::not_found, "cannot open " + name);
     return found->second;
@@ -62,7 +62,7 @@ class FakeTransfers final : public command::Transfers {
   }
 
   bool there = true;
-  std::map<std::string, keyspace::FilterPtr> files;
+  std::map<std::string, value::ValuePtr> files;
 };
 
 }  // namespace sepal::test

@@ -10,9 +10,9 @@ namespace sepal::test {
 
 class FreeingHousekeeper : public keyspace::Housekeeper {
  public:
-  void dispose(keyspace::FilterPtr) override {}
+  void dispose(sepal::value::ValuePtr) override {}
   void dispose_database(std::shared_ptr<const void>) override {}
-  void give_pages(bloom::FilterPtr, bloom::LayerView) override {}
+  void give_pages(sepal::value::ValuePtr) override {}
   void due_at(keyspace::Deadline) override {}
 };
 

@@ -16,6 +16,7 @@
 
 #include "journal_files.hpp"
 #include "storage_fixture.hpp"
+#include "support/values.hpp"
 
 namespace sepal::test {
 
@@ -45,7 +46,7 @@ struct Replayed {
   storage::ReplayReport report;
 
   [[nodiscard]] std::uint64_t items(keyspace::DatabaseKey key = some_key) const {
-    const bloom::Filter* const filter = filters.keyspace.find(key);
+    const bloom::Filter* const filter = sepal::test::filter_at(filters.keyspace, key);
     return filter == nullptr ? 0 : filter->item_count();
   }
 };

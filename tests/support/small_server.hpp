@@ -8,6 +8,7 @@
 #include <sepal/storage/journal/journal.hpp>
 #include <sepal/storage/journal/reserve.hpp>
 #include <sepal/storage/replay/replay.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -18,6 +19,7 @@
 
 #include "catch.hpp"
 #include "storage_fixture.hpp"
+#include "support/values.hpp"
 
 namespace sepal::test {
 
@@ -48,10 +50,11 @@ class SmallServer {
     while (log.recording() && log.admit(bytes) == keyspace::Admission::later) journal_->work();
     keyspace::Mutator mutator(keyspace(), &log);
     const keyspace::DatabaseKey name{.database = 0, .key = key};
-    if (keyspace().find(name) == nullptr) REQUIRE(mutator.create(name, some_filter));
+    if (sepal::test::filter_at(keyspace(), name) == nullptr)
+      REQUIRE(sepal::writers::create(mutator, name, some_filter));
     std::vector<bloom::Filter::AddOutcome> outcomes;
     const std::string_view view = item;
-    mutator.add_alone(name, *keyspace().find(name), {&view, 1}, outcomes);
+    sepal::writers::add_alone(mutator, name, *sepal::test::filter_at(keyspace(), name), {&view, 1}, outcomes);
     log.commit();
     static_cast<void>(log.seal_record(true));
     journal_->work();
@@ -65,7 +68,7 @@ class SmallServer {
     return {};
   }
   [[nodiscard]] bool has(const std::string& key, const std::string& item) {
-    const bloom::Filter* const found = keyspace().find({.database = 0, .key = key});
+    const bloom::Filter* const found = sepal::test::filter_at(keyspace(), {.database = 0, .key = key});
     return found != nullptr && contains(*found, item);
   }
   [[nodiscard]] std::uint64_t key_count() { return keyspace().total_size(); }

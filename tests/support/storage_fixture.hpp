@@ -4,6 +4,7 @@
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
 #include <sepal/storage/generation/snapshot.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include <spdlog/spdlog.h>
 
@@ -37,15 +38,16 @@ struct Filters {
   // Adds a filter with `items` items, named "<key>/0" and so on. Returns the filter.
   bloom::Filter& add(std::uint32_t database, const std::string& key, std::uint64_t items,
                      const bloom::FilterOptions& options = {.seed = 7}) {
-    auto created = keyspace.create({.database = database, .key = key}, options);
+    auto created = sepal::writers::create(keyspace, {.database = database, .key = key}, options);
     for (std::uint64_t i = 0; i < items; ++i)
-      static_cast<void>(keyspace.add_alone(database, **created, key + "/" + std::to_string(i)));
+      static_cast<void>(
+          sepal::writers::add_alone(keyspace, database, **created, key + "/" + std::to_string(i)));
     return **created;
   }
   [[nodiscard]] storage::Snapshot snapshot() const { return storage::snapshot_of(keyspace, some_time); }
 };
 
-using FilterMap = std::map<std::pair<std::uint32_t, std::string>, keyspace::FilterPtr>;
+using FilterMap = std::map<std::pair<std::uint32_t, std::string>, sepal::bloom::FilterPtr>;
 
 struct LoadOutcome {
   std::optional<Error> error;
@@ -95,7 +97,8 @@ inline bool same(const bloom::Filter& a, const bloom::Filter& b) {
 inline bool same(const std::vector<keyspace::CutEntry>& cut, const FilterMap& loaded) {
   return cut.size() == loaded.size() && std::all_of(cut.begin(), cut.end(), [&](const auto& entry) {
            const auto found = loaded.find({entry.database, entry.key});
-           return found != loaded.end() && same(*entry.filter, *found->second);
+           return found != loaded.end() &&
+                  same(static_cast<const bloom::Filter&>(*entry.value), *found->second);
          });
 }
 

@@ -8,7 +8,7 @@
 // nothing while there is none.
 #pragma once
 
-#include <sepal/bloom/filter/filter.hpp>
+#include <sepal/value/value.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -50,26 +50,26 @@ class Mirrors {
  public:
   struct Link {
     Mirror mirror;
-    bloom::Filter* source = nullptr;
-    bloom::Filter* target = nullptr;
+    value::Value* source = nullptr;
+    value::Value* target = nullptr;
   };
 
   [[nodiscard]] bool empty() const { return links_.empty(); }
   [[nodiscard]] std::size_t size() const { return links_.size(); }
   [[nodiscard]] std::size_t broken_count() const;
   // The mirror of this source; null when it has none. Valid until a mirror begins or ends.
-  [[nodiscard]] const Link* from(const bloom::Filter& source) const {
+  [[nodiscard]] const Link* from(const value::Value& source) const {
     const Link* const found = of(source);
     return found != nullptr && found->source == &source ? found : nullptr;
   }
   // The same, but null unless the target gets what the source gets.
-  [[nodiscard]] const Link* whole_from(const bloom::Filter& source) const {
+  [[nodiscard]] const Link* whole_from(const value::Value& source) const {
     if (links_.empty()) return nullptr;
     const Link* const found = from(source);
     return found != nullptr && found->mirror.state == MirrorState::whole ? found : nullptr;
   }
   // The mirror of which this filter is an end; null when there is none.
-  [[nodiscard]] const Link* of(const bloom::Filter& end) const {
+  [[nodiscard]] const Link* of(const value::Value& end) const {
     const auto found = ends_.find(&end);
     return found == ends_.end() ? nullptr : found->second;
   }
@@ -78,13 +78,13 @@ class Mirrors {
   [[nodiscard]] std::size_t key_bytes_max() const { return key_bytes_max_; }
 
   // Neither filter may be an end of a mirror, and there must be fewer than mirrors_max.
-  void add(const Mirror& mirror, bloom::Filter& source, bloom::Filter& target);
+  void add(const Mirror& mirror, value::Value& source, value::Value& target);
   // The source must have a mirror.
-  void set_state(const bloom::Filter& source, MirrorState state);
+  void set_state(const value::Value& source, MirrorState state);
   // Notes the new name of a filter, if it is an end.
-  void rename(const bloom::Filter& end, std::string_view key);
+  void rename(const value::Value& end, std::string_view key);
   // Ends the mirror of which this filter is an end. False when there is none.
-  bool drop(const bloom::Filter& end);
+  bool drop(const value::Value& end);
   void drop_database(std::uint32_t database);
   void swap_databases(std::uint32_t database, std::uint32_t other);
 
@@ -92,7 +92,7 @@ class Mirrors {
   void measure_keys();
 
   std::vector<std::unique_ptr<Link>> links_;
-  std::unordered_map<const bloom::Filter*, Link*> ends_;
+  std::unordered_map<const value::Value*, Link*> ends_;
   std::size_t key_bytes_max_ = 0;
 };
 

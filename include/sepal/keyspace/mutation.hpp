@@ -42,7 +42,7 @@ struct AdoptedFilter {
 // (KindRow::make_recorded).
 struct Made {
   DatabaseKey key{};
-  value::Kind kind = value::Kind::bloom;
+  value::Kind kind{};
   std::span<const std::byte> head{};  // at most recorded_head_bytes_max
 };
 
@@ -51,7 +51,7 @@ struct Made {
 // `head` and `bytes` one behind the other, and a reader gets both in `bytes`.
 struct Changed {
   DatabaseKey key{};
-  value::Kind kind = value::Kind::bloom;
+  value::Kind kind{};
   std::uint8_t what = 0;               // the kind's own number
   std::span<const std::byte> head{};   // at most recorded_head_bytes_max
   std::span<const std::byte> bytes{};  // at most written_bytes_max

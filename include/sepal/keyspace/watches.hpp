@@ -25,9 +25,9 @@ class Watch {
  public:
   struct Key {
     std::uint32_t database = 0;
-    std::string_view key;          // its text belongs to Watches, and stays while a client watches the key
-    bool existed = false;          // when the client began to watch it
-    std::uint64_t item_count = 0;  // of its filter at that moment
+    std::string_view key;       // its text belongs to Watches, and stays while a client watches the key
+    bool existed = false;       // when the client began to watch it
+    std::uint64_t changes = 0;  // of its value at that moment (KindRow::changes)
   };
 
   explicit Watch(Watches& watches);

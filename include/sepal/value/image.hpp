@@ -15,6 +15,10 @@
 
 namespace sepal::value {
 
+// Gives head and body, in this order, in pieces of at most mapped_allocation_min. Errors: io (given up).
+Result<void> write_image(const FrozenView& value, const std::function<void(std::string piece)>& take,
+                         const GoOn& go_on);
+
 // A value as it was at one instant, to be copied while other threads go on changing it. Keeps the value
 // alive. Immutable.
 class Frozen {
@@ -35,8 +39,6 @@ class Frozen {
   // A value with the same image. Outside the gate. Errors: too_large, out_of_memory, mapping_limit, io (given
   // up).
   Result<ValuePtr> copy(const Limits& limits, const GoOn& go_on) const;
-  // Gives head and body, in this order, in pieces of at most mapped_allocation_min. Errors: io (given up).
-  Result<void> image(const std::function<void(std::string piece)>& take, const GoOn& go_on) const;
 
  private:
   ValuePtr value_;

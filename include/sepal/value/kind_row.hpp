@@ -61,6 +61,13 @@ class Still {
   virtual ~Still() = default;
 };
 
+// What all values of a kind share within one keyspace, such as plans that were made. The kind's writer guards
+// it as it needs.
+class KindState {
+ public:
+  virtual ~KindState() = default;
+};
+
 // A value at an instant. All three live as long as the reader reads.
 struct FrozenView {
   const Value& value;
@@ -90,8 +97,10 @@ struct Payload {
   // Errors: damaged (a changed payload), out_of_range (intact, but no possible value), layer_limit,
   // too_large, out_of_memory, mapping_limit, those of `hold`.
   Result<ValuePtr> (*read)(std::span<const std::byte> payload, const Limits& limits, const Hold& hold);
-  // The length of what write() gives.
+  // The length of what write() gives, but for a few bytes.
   std::uint64_t (*byte_count)(const FrozenView& value);
+  // The memory that write() takes.
+  std::uint64_t (*memory_bytes)(const FrozenView& value);
   // The payload in pieces. Outside the gate. Errors: io (`go_on` has returned false).
   Result<std::vector<std::string>> (*write)(const FrozenView& value, const GoOn& go_on);
 };
@@ -131,6 +140,9 @@ struct KindRow {
   bool (*prepare)(Value& value, std::uint32_t worker_count);
   // Shared. What OBJECT ENCODING answers; null: "raw".
   std::string_view (*encoding)(const Value& value);
+
+  // Makes the state of a keyspace. Null: the kind has none.
+  std::unique_ptr<KindState> (*make_state)();
 
   // --- its image ------------------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ Result<storage::GenerationReport> Loader::load(storage::DataDirectory& data) {
   bloom::FilterLimits limits;
   {
     const GateClosed closed(gate_);
-    limits = keyspace_.filter_limits();
+    limits = keyspace_.value_limits();
   }
   auto report = data.load(
       limits, [this](std::span<storage::LoadedFilter> filters) { return take(filters); },

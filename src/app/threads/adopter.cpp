@@ -3,9 +3,9 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/memory_reserve.hpp>
 #include <sepal/base/thread.hpp>
-#include <sepal/bloom/filter/image.hpp>
 #include <sepal/command/table/error_texts.hpp>
 #include <sepal/keyspace/mutator.hpp>
+#include <sepal/value/image.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -142,7 +142,7 @@ void Adopter::show_nothing() {
 
 command::JobContext Adopter::context_of(const Job& job) {
   const GateClosed closed(parts_->gate);
-  return {.limits = parts_->keyspace.filter_limits(),
+  return {.limits = parts_->keyspace.value_limits(),
           .hold = [this](std::uint64_t byte_count) { return hold(byte_count); },
           .go_on =
               [this, &job](std::uint64_t bytes_done) {
@@ -166,22 +166,22 @@ void Adopter::release_all() {
 }
 
 Result<void> Adopter::make_and_adopt(const Job& job, const command::Adoption& adoption) {
-  const auto filter = adoption.make(context_of(job));
-  return filter ? put_under_key(job, adoption, *filter) : filter.error();
+  const auto made = adoption.make(context_of(job));
+  return made ? put_under_key(job, adoption, *made) : made.error();
 }
 
 // The journal may be switched on before the filter is written aside. So the loop looks again, with the gate
 // closed, whether a file is needed.
 Result<void> Adopter::put_under_key(const Job& job, const command::Adoption& adoption,
-                                    const keyspace::FilterPtr& filter) {
-  SEPAL_ASSERT(filter != nullptr, "there is no filter to adopt");
-  const bool in_record = bloom::whole_image_bytes(*filter) <= keyspace::recorded_image_bytes_max;
+                                    const value::ValuePtr& value) {
+  SEPAL_ASSERT(value != nullptr, "there is no value to adopt");
+  const bool in_record = value::image_bytes(*value) <= keyspace::recorded_image_bytes_max;
   keyspace::ImageFile file;
   std::optional<Result<void>> outcome;
   while (!outcome && !given_up(job)) {
     if (!in_record && file.number == 0 && parts_->log.recording()) {
-      if (auto room = await_room(job, filter->byte_count()); !room) return room;
-      const auto written = write_aside(job, filter);
+      if (auto room = await_room(job, value::row_of(*value).byte_count(*value)); !room) return room;
+      const auto written = write_aside(job, value);
       if (!written) return written.error();
       file = *written;
     }
@@ -189,7 +189,7 @@ Result<void> Adopter::put_under_key(const Job& job, const command::Adoption& ado
       const GateClosed closed(parts_->gate);
       // The journal was switched on since the check above: the file has to be written first.
       if (!in_record && file.number == 0 && parts_->log.recording()) continue;
-      outcome = try_adopt(adoption, filter, file);
+      outcome = try_adopt(adoption, value, file);
     }
     if (outcome) continue;
     // The journal has no room for the record yet.
@@ -213,12 +213,12 @@ Result<void> Adopter::await_room(const Job& job, std::uint64_t byte_count) {
   return abandoned();
 }
 
-Result<keyspace::ImageFile> Adopter::write_aside(const Job& job, const keyspace::FilterPtr& filter) {
-  return parts_->files.write(filter, [&](const storage::Progress&) { return !given_up(job); });
+Result<keyspace::ImageFile> Adopter::write_aside(const Job& job, const value::ValuePtr& value) {
+  return parts_->files.write(value, [&](const storage::Progress&) { return !given_up(job); });
 }
 
 std::optional<Result<void>> Adopter::try_adopt(const command::Adoption& adoption,
-                                               const keyspace::FilterPtr& filter,
+                                               const value::ValuePtr& value,
                                                const keyspace::ImageFile& file) {
   const keyspace::DatabaseKey key{.database = adoption.database, .key = adoption.key};
   // The gate was open while the filter was made, so everything is asked again. The journal is asked before
@@ -240,15 +240,16 @@ std::optional<Result<void>> Adopter::try_adopt(const command::Adoption& adoption
   if (adopted) adopted = command::may_adopt(parts_->keyspace, key, adoption.replace);
   if (adopted) {
     parts_->keyspace.release(std::exchange(held_bytes_, 0));
-    adopted = mutator.adopt(key, filter, adoption.deadline, file);
+    adopted = mutator.adopt(key, value, adoption.deadline, file);
   }
   if (log == nullptr) return adopted;
   // Also after a failure: the key may have expired above, and that is recorded.
   log->commit();
   // Noted before the gate opens, so that no generation can be cut between the record and the note.
   if (adopted && file.number != 0)
-    parts_->files.named(
-        {.number = file.number, .position = parts_->journal.position(), .byte_count = filter->byte_count()});
+    parts_->files.named({.number = file.number,
+                         .position = parts_->journal.position(),
+                         .byte_count = value::row_of(*value).byte_count(*value)});
   return adopted;
 }
 

@@ -38,13 +38,14 @@ void Background::post(Task task) {
 }
 
 // A task's destruction frees what the task holds, unless a save still uses it.
-void Background::dispose(keyspace::FilterPtr filter) {
-  SEPAL_ASSERT(filter != nullptr, "no filter is disposed of");
+void Background::dispose(value::ValuePtr value) {
+  SEPAL_ASSERT(value != nullptr, "no value is disposed of");
   // Only a big filter can wait in settling_. Without this, each deletion of a small one would lead to a look
   // at all big ones.
-  const bool may_settle = filter->fresh();
+  const auto* const filter = value::as<bloom::Filter>(value.get());
+  const bool may_settle = filter != nullptr && filter->fresh();
   disposals_begun_.fetch_add(1);
-  post([this, held = std::move(filter), may_settle] {
+  post([this, held = std::move(value), may_settle] {
     dropped_ = dropped_ || may_settle;
     ++disposals_of_round_;
   });
@@ -59,8 +60,12 @@ void Background::dispose_database(std::shared_ptr<const void> database) {
   });
 }
 
-void Background::give_pages(keyspace::FilterPtr filter, bloom::LayerView layer) {
-  settling_.add(std::move(filter), layer);
+// Filters are the only values that ask for it.
+void Background::give_pages(value::ValuePtr value) {
+  auto* const filter = value::as<bloom::Filter>(value.get());
+  SEPAL_ASSERT(filter != nullptr, "a value of another kind has no pages to settle");
+  for (const bloom::LayerView& layer : filter->layers())
+    if (layer.fresh()) settling_.add(bloom::FilterPtr(filter), layer);
 }
 
 void Background::drain() {

@@ -28,16 +28,16 @@ class Background final : public keyspace::Housekeeper {
   ~Background() override;  // after drain()
 
   void post(Task task);
-  void dispose(keyspace::FilterPtr filter) override;
+  void dispose(value::ValuePtr value) override;
   void dispose_database(std::shared_ptr<const void> database) override;
-  void give_pages(keyspace::FilterPtr filter, bloom::LayerView layer) override;
+  void give_pages(value::ValuePtr value) override;
   void due_at(keyspace::Deadline deadline) override { expiry_.due_at(deadline); }
 
   // The part that removes keys when they are due.
   [[nodiscard]] Expiry& expiry() { return expiry_; }
   [[nodiscard]] const Expiry& expiry() const { return expiry_; }
 
-  // Filters and databases that were disposed of: those that are not freed yet, and those that are. Any
+  // Values and databases that were disposed of: those that are not freed yet, and those that are. Any
   // thread.
   [[nodiscard]] std::uint64_t disposals_waiting() const {
     // In this order, so that the difference is never below zero.

@@ -12,7 +12,7 @@
 #include <sepal/keyspace/deadline.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
-#include <sepal/keyspace/uploads.hpp>
+#include <sepal/writers/uploads.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -34,7 +34,7 @@ class Expiry {
     Gate& gate;
     keyspace::Keyspace& keyspace;
     keyspace::WorkerLog& log;
-    keyspace::Uploads& uploads;
+    writers::Uploads& uploads;
   };
   // Called once, with the gate closed. The thread tells the log what it removes.
   void begin(const Parts& parts);

@@ -65,8 +65,9 @@ std::optional<command::FilterDetail> FilterWatch::look_at(std::uint32_t database
   command::FilterDetail detail;
   {
     const GateEntered inside(gate_, side_);
-    filter = keyspace_.find({.database = database, .key = key}, std::chrono::system_clock::now());
-    if (filter == nullptr || filter->is_string()) return std::nullopt;
+    filter = keyspace_.find_as<bloom::Filter>({.database = database, .key = key},
+                                              std::chrono::system_clock::now());
+    if (filter == nullptr) return std::nullopt;
     detail.seen.facts = bloom::facts_of(*filter, Clock::now());
     for (const bloom::LayerView& layer : detail.seen.facts.layers) {
       detail.plans.push_back(layer.plan());
@@ -136,9 +137,8 @@ void FilterWatch::walk() {
 void FilterWatch::visit(std::uint32_t database, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
     if (key.size() > watched_key_bytes_max || !matches(options_.pattern, key)) continue;
-    const bloom::Filter* const filter = keyspace_.find({.database = database, .key = key});
-    if (filter != nullptr && !filter->is_string())
-      keep({.byte_count = filter->byte_count(), .database = database, .key = key});
+    const auto* const filter = keyspace_.find_as<bloom::Filter>({.database = database, .key = key});
+    if (filter != nullptr) keep({.byte_count = filter->byte_count(), .database = database, .key = key});
   }
 }
 
@@ -170,11 +170,12 @@ void FilterWatch::measure_all() {
                               .measured = {}};
     {
       const GateEntered inside(gate_, side_);
-      filter = keyspace_.find({.database = each.database, .key = each.key}, std::chrono::system_clock::now());
-      if (filter != nullptr && !filter->is_string()) found.facts = bloom::facts_of(*filter, Clock::now());
+      filter = keyspace_.find_as<bloom::Filter>({.database = each.database, .key = each.key},
+                                                std::chrono::system_clock::now());
+      if (filter != nullptr) found.facts = bloom::facts_of(*filter, Clock::now());
     }
-    // Since the walk the key may have gone, or may name a string.
-    if (filter == nullptr || filter->is_string()) continue;
+    // Since the walk the key may have gone, or may name a value of another kind.
+    if (filter == nullptr) continue;
     found.layer_count = found.facts.layers.size();
     found.measured = bloom::measure(std::exchange(found.facts.layers, {}), watched_bytes_max);
     // The list shows no layers. look_at() measures them again for one filter.

@@ -67,7 +67,7 @@ void remove_import_remains(const storage::Path& folder) {
   }
 }
 
-Result<keyspace::FilterPtr> ImportFolder::read(const std::string& name, const command::JobContext& job) {
+Result<value::ValuePtr> ImportFolder::read(const std::string& name, const command::JobContext& job) {
   SEPAL_ASSERT(command::is_plain_name(name), "a name that leads out of the folder");
   const storage::Path path = folder_ / name;
   auto file = disk_.open_plain(path);
@@ -84,7 +84,7 @@ Result<keyspace::FilterPtr> ImportFolder::read(const std::string& name, const co
   if (!read) return read.error();
   if (read->filter->is_string())
     return fail(Errc::damaged, path.string() + " holds a string instead of a filter");
-  return std::move(read->filter);
+  return value::ValuePtr(std::move(read->filter));
 }
 
 Result<void> ImportFolder::write(const command::OutgoingFile& file, const command::JobContext& job) {

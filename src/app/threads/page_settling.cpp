@@ -118,7 +118,11 @@ void PageSettling::take_added() {
     if (known == filters_.end()) {
       filters_.splice(filters_.end(), added, first);
     } else {
-      known->layers.splice(known->layers.end(), first->layers);
+      // A filter that has grown comes with all of its fresh layers. A layer has one entry.
+      const std::uint64_t identity = first->layers.front().view.identity();
+      const auto is_this = [&](const Layer& layer) { return layer.view.identity() == identity; };
+      if (std::ranges::none_of(known->layers, is_this))
+        known->layers.splice(known->layers.end(), first->layers);
       // This frees nothing on this thread, because `known` holds the filter as well. The empty entry is freed
       // by the other thread.
       first->filter.reset();

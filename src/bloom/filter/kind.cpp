@@ -109,7 +109,7 @@ std::string_view encoding_of_string(const Value& value) {
   // The bounds are the reference's: tools tell from the encoding how it keeps a short string.
   constexpr std::uint64_t embedded_bytes_max = 44;
   constexpr std::uint64_t digits_max = 20;
-  const BitString string(filter_in(value));
+  const BitString string(value);
   if (string.length() > embedded_bytes_max) return "raw";
   return string.length() <= digits_max && parse_integer(string.text()) ? "int" : "embstr";
 }
@@ -253,9 +253,7 @@ bool add(Value& value, std::span<const Fingerprint> entries) {
 
 Result<ValuePtr> make_recorded_string(std::span<const std::byte> head, const FilterLimits& limits) {
   if (!head.empty()) return damaged("a string is made of bytes, where it is made of none");
-  auto made = BitString::with_room(0, limits);
-  if (!made) return made.error();
-  return ValuePtr(std::move(*made));
+  return BitString::with_room(0, limits);
 }
 
 struct Written {
@@ -277,9 +275,7 @@ Result<ValuePtr> apply_to_string(Value& value, std::uint8_t what, std::span<cons
                                  const FilterLimits& limits) {
   const auto written = read_written(what, bytes);
   if (!written) return damaged("a string changes in a way that no string does");
-  auto larger = BitString(filter_in(value)).write_or_grow(written->offset, written->bytes, limits.bytes_max);
-  if (!larger) return larger.error();
-  return ValuePtr(std::move(*larger));
+  return BitString(value).write_or_grow(written->offset, written->bytes, limits.bytes_max);
 }
 
 // --- what is told -----------------------------------------------------------------------------------------
@@ -325,7 +321,7 @@ void tell(const Value& value, Figures& to) {
 }
 
 void tell_string(const Value& value, Figures& to) {
-  const BitString string(filter_in(value));
+  const BitString string(value);
   to.number("length", string.length());
   to.number("capacity", string.capacity());
 }
@@ -378,7 +374,7 @@ std::string sentence(const Value& value) {
 }
 
 std::string sentence_of_string(const Value& value) {
-  return "a string of " + std::to_string(BitString(filter_in(value)).length()) + " bytes";
+  return "a string of " + std::to_string(BitString(value).length()) + " bytes";
 }
 
 }  // namespace
@@ -423,6 +419,7 @@ const value::KindRow bloom_row{
     .identity = identity,
     .prepare = prepare,
     .encoding = nullptr,
+    .make_state = []() -> std::unique_ptr<value::KindState> { return std::make_unique<SharedPlans>(); },
     .begins_image = [](std::span<const std::byte> bytes) { return begins_image(bytes, false); },
     .read_head = read_head,
     .make = make,
@@ -444,7 +441,7 @@ const value::KindRow bloom_row{
     .tell_head = tell_head,
     .tell_made = tell_made,
     .tell_changed = tell_changed,
-    .payload = nullptr,
+    .payload = &filter_payload,
     .clocked = nullptr,
     .mirrors = true,
 };
@@ -460,6 +457,7 @@ const value::KindRow string_row{
     .identity = no_items,
     .prepare = nullptr,
     .encoding = encoding_of_string,
+    .make_state = nullptr,
     .begins_image = [](std::span<const std::byte> bytes) { return begins_image(bytes, true); },
     .read_head = read_head,
     .make = make,
@@ -481,7 +479,7 @@ const value::KindRow string_row{
     .tell_head = tell_head,
     .tell_made = tell_made_string,
     .tell_changed = tell_written,
-    .payload = nullptr,
+    .payload = &string_payload,
     .clocked = nullptr,
     .mirrors = false,
 };

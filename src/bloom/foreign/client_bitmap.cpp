@@ -45,7 +45,7 @@ std::uint64_t bytes_reversed(std::uint64_t word) {
 // Reads a string as the words of a layer.
 class BitmapReader {
  public:
-  BitmapReader(const Filter& string, const ClientBitmap& bitmap)
+  BitmapReader(const value::Value& string, const ClientBitmap& bitmap)
       : string_(string),
         form_(bitmap.form),
         bit_count_(bitmap.bits.bit_count),
@@ -149,7 +149,7 @@ Filter::LayerState layer_of(const ClientBitmap& bitmap, const Measured& measured
 
 }  // namespace
 
-Result<ClientBits> bits_of_guava(const Filter& string) {
+Result<ClientBits> bits_of_guava(const value::Value& string) {
   const BitString bytes(string);
   if (bytes.length() < guava_head_bytes) return damaged("the string is too short for Guava's form");
   std::array<std::byte, guava_head_bytes> head{};
@@ -166,7 +166,7 @@ Result<ClientBits> bits_of_guava(const Filter& string) {
   return bits;
 }
 
-Result<FilterPtr> filter_of_bitmap(const Filter& string, const ClientBitmap& bitmap,
+Result<FilterPtr> filter_of_bitmap(const value::Value& string, const ClientBitmap& bitmap,
                                    const FilterLimits& limits, const GoOn& go_on) {
   SEPAL_ASSERT(is_sound(bitmap.bits), "a bitmap has a shape that no scheme has");
   BitmapReader reader(string, bitmap);

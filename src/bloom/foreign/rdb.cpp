@@ -5,9 +5,11 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
 #include <sepal/base/free_memory.hpp>
+#include <sepal/bloom/filter/kind.hpp>
 #include <sepal/bloom/foreign/rdb.hpp>
 #include <sepal/bloom/foreign/redisbloom.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/value/image.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -156,7 +158,7 @@ void append_field_head(std::string& to, std::uint64_t byte_count) {
   append_rdb_length(to, byte_count);
 }
 
-// The type, the id, and the image header, which Frozen::image() gives first.
+// The type, the id, and the image header, which write_image() gives first.
 std::string begin_of_dump(std::string_view header) {
   std::string begin(1, static_cast<char>(rdb_module_type));
   begin += static_cast<char>(0x81);
@@ -177,7 +179,7 @@ std::string fields_of(std::string_view bits, std::uint64_t offset, std::uint64_t
   }
   return fields;
 }
-static_assert(mapped_allocation_min % rdb_piece_bytes == 0, "Frozen::image() gives whole fields");
+static_assert(mapped_allocation_min % rdb_piece_bytes == 0, "write_image() gives whole fields");
 
 }  // namespace
 
@@ -232,28 +234,28 @@ Result<FilterPtr> filter_of(const RdbDump& dump, const FilterLimits& limits) {
   return filter;
 }
 
-std::uint64_t rdb_dump_bytes(const Frozen& filter) {
+std::uint64_t rdb_dump_bytes(const value::FrozenView& filter) {
   constexpr std::uint64_t head_bytes_max = 1 + 5;  // the opcode, and a length of 4 bytes
-  const std::uint64_t bitmap_bytes = filter.header().bitmap_bytes();
+  const std::uint64_t bitmap_bytes = bloom_row.body_bytes(filter);
   const std::uint64_t whole_pieces = bitmap_bytes / rdb_piece_bytes;
   // Must be what rdb_dump_of() makes, to the byte.
-  std::string rest = begin_of_dump(std::string(image_bytes(filter.header().layers.size()), '\0'));
+  std::string rest = begin_of_dump(std::string(bloom_row.head_bytes(filter), '\0'));
   if (bitmap_bytes % rdb_piece_bytes != 0) append_field_head(rest, bitmap_bytes % rdb_piece_bytes);
   return rest.size() + bitmap_bytes + whole_pieces * head_bytes_max + 1 + rdb_footer_bytes;
 }
 
-Result<std::vector<std::string>> rdb_dump_of(const Frozen& filter, const GoOn& go_on) {
+Result<std::vector<std::string>> rdb_dump_of(const value::FrozenView& filter, const value::GoOn& go_on) {
   std::vector<std::string> pieces;
   RdbChecksum checksum;
   std::uint64_t offset = 0;
-  const std::uint64_t bitmap_bytes = filter.header().bitmap_bytes();
+  const std::uint64_t bitmap_bytes = bloom_row.body_bytes(filter);
   const auto take = [&](std::string piece) {
     const bool is_header = pieces.empty();
     pieces.push_back(is_header ? begin_of_dump(piece) : fields_of(piece, offset, bitmap_bytes));
     if (!is_header) offset += piece.size();
     checksum.update(std::as_bytes(std::span(pieces.back())));
   };
-  if (auto copied = filter.image(take, go_on); !copied) return copied.error();
+  if (auto copied = value::write_image(filter, take, go_on); !copied) return copied.error();
   std::string footer(1, end_of_fields);
   append_little_endian(footer, made_version);
   // The checksum covers the version as well.
@@ -282,7 +284,7 @@ std::string rdb_dump_of(std::string_view string) {
   return dump;
 }
 
-Result<FilterPtr> decode_rdb_string(std::span<const std::byte> bytes, const FilterLimits& limits) {
+Result<value::ValuePtr> decode_rdb_string(std::span<const std::byte> bytes, const FilterLimits& limits) {
   const auto value = value_of_dump(bytes);
   if (!value) return value.error();
   RdbReader reader(*value);

@@ -18,11 +18,14 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "bloom/filter/layer.hpp"
 
 namespace sepal::bloom {
 namespace {
+
+using value::ValuePtr;
 
 constexpr std::uint64_t bytes_a_word = sizeof(std::uint64_t);
 
@@ -67,10 +70,12 @@ StringShape shape_of(std::uint64_t byte_count, std::uint64_t length) {
                     .item_count = length}};
 }
 
-Result<FilterPtr> empty_string(std::uint64_t byte_count, const FilterLimits& limits) {
+Result<ValuePtr> empty_string(std::uint64_t byte_count, const FilterLimits& limits) {
   if (byte_count > string_bytes_max) return fail(Errc::too_large, "a string is longer than 512 MB");
   const StringShape shape = shape_of(byte_count, 0);
-  return Filter::restore(shape.options, {&shape.layer, 1}, limits, FilledBy::requests);
+  auto made = Filter::restore(shape.options, {&shape.layer, 1}, limits, FilledBy::requests);
+  if (!made) return made.error();
+  return ValuePtr(std::move(*made));
 }
 
 // The bits of eight bytes in the order of their positions: the first is the highest.
@@ -92,18 +97,18 @@ ImageHeader string_header(std::uint64_t byte_count) {
   return {.options = shape.options, .layers = {shape.layer}};
 }
 
-Result<FilterPtr> BitString::with_room(std::uint64_t byte_count, const FilterLimits& limits) {
+Result<ValuePtr> BitString::with_room(std::uint64_t byte_count, const FilterLimits& limits) {
   return empty_string(byte_count, limits);
 }
 
-Result<FilterPtr> BitString::of(std::string_view bytes, const FilterLimits& limits) {
+Result<ValuePtr> BitString::of(std::string_view bytes, const FilterLimits& limits) {
   auto made = empty_string(bytes.size(), limits);
   if (made) BitString(**made).write(0, std::as_bytes(std::span(bytes)));
   return made;
 }
 
-BitString::BitString(const Filter& string) : layer_(string.stack()[0]) {
-  SEPAL_ASSERT(string.is_string(), "a filter is taken for a string");
+BitString::BitString(const value::Value& string) : layer_(static_cast<const Filter&>(string).stack()[0]) {
+  SEPAL_ASSERT(string.kind() == value::Kind::string, "another value is taken for a string");
 }
 
 std::uint64_t BitString::length() const {
@@ -281,15 +286,17 @@ void BitString::clear(std::uint64_t begin, std::uint64_t end) {
   });
 }
 
-Result<FilterPtr> BitString::grown(std::uint64_t byte_count, const FilterLimits& limits) const {
+Result<ValuePtr> BitString::grown(std::uint64_t byte_count, const FilterLimits& limits) const {
   if (byte_count > string_bytes_max) return fail(Errc::too_large, "a string is longer than 512 MB");
   // Twice the capacity, so that a string that grows byte by byte is copied seldom.
   const std::uint64_t wanted = std::max(byte_count, std::min(2 * capacity(), string_bytes_max));
   if (auto memory = layer_.memory()) {
-    // Nothing is copied, and no page is touched. Keyspace::write() checks the memory of what it writes
+    // Nothing is copied, and no page is touched. write_or_grow() checks the memory of what it writes
     // (bytes_to_touch()), so the limits are not needed here.
     const StringShape shape = shape_of(wanted, length());
-    return Filter::string_in(shape.options, shape.layer, std::move(memory));
+    auto made = Filter::string_in(shape.options, shape.layer, std::move(memory));
+    if (!made) return made.error();
+    return ValuePtr(std::move(*made));
   }
   auto made = empty_string(wanted, limits);
   // Twice as much may be above the limit where just enough is not.
@@ -300,12 +307,12 @@ Result<FilterPtr> BitString::grown(std::uint64_t byte_count, const FilterLimits&
   return made;
 }
 
-Result<FilterPtr> BitString::write_or_grow(std::uint64_t offset, std::span<const std::byte> bytes,
-                                           std::uint64_t bytes_max) {
+Result<ValuePtr> BitString::write_or_grow(std::uint64_t offset, std::span<const std::byte> bytes,
+                                          std::uint64_t bytes_max) {
   // The offset is the client's, or a file's, and the sum may wrap.
   const auto end = checked_add(offset, bytes.size());
   if (!end || *end > string_bytes_max) return fail(Errc::too_large, "a string is longer than 512 MB");
-  FilterPtr larger;
+  ValuePtr larger;
   if (*end > capacity()) {
     auto made = grown(*end, {.bytes_max = bytes_max, .layers_max = 1});
     // The length was compared with the longest string above. So too_large can only mean that the memory is

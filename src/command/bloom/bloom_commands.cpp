@@ -11,6 +11,7 @@
 #include <sepal/command/run/dispatcher.hpp>
 #include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/table/error_texts.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include <algorithm>
 #include <array>
@@ -110,12 +111,12 @@ void add_and_grow(Context& context, Filter* filter, const Addition& addition) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
   // A refused creation is one error, also for BF.MADD: no item was tried.
   if (filter == nullptr) {
-    const Result<Filter*> created = context.changes.create(key, addition.options);
+    const Result<Filter*> created = writers::create(context.changes, key, addition.options);
     if (!created) return context.reply.error(text_of(created.error().code));
     filter = *created;
   }
   const std::size_t mirrored_count =
-      context.changes.add_alone(key, *filter, addition.items, context.scratch.outcomes);
+      writers::add_alone(context.changes, key, *filter, addition.items, context.scratch.outcomes);
   count_new(context, *filter,
             static_cast<std::uint64_t>(
                 std::ranges::count(context.scratch.outcomes, true, &Filter::AddOutcome::added)));
@@ -129,7 +130,7 @@ void add_and_grow(Context& context, Filter* filter, const Addition& addition) {
 // The answer is that of add_and_grow(): without a mirror, it ends at the first item that is refused.
 bool add_to_full(Context& context, const Filter& filter, const Addition& addition) {
   const bool is_mirrored = context.services.keyspace.mirrors().whole_from(filter) != nullptr;
-  if (!context.changes.try_mirror(filter, addition.items)) return false;
+  if (!writers::try_mirror(context.changes, filter, addition.items)) return false;
   const std::span<bool> present = context.scratch.flags(addition.items.size());
   filter.contains(addition.items, present);
   context.record.answered_known = true;
@@ -148,15 +149,15 @@ bool add_to_full(Context& context, const Filter& filter, const Addition& additio
 // meanwhile.
 Next add(Context& context, const Addition& addition) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
-  Filter* const filter = find(context, addition.key);
-  if (refuses_string(context, filter)) return Next::done;
+  const auto [filter, refused] = find_as<Filter>(context, addition.key);
+  if (refused) return Next::done;
   if (filter == nullptr && !addition.create) {
     context.reply.error(text::filter_not_found);
     return Next::done;
   }
   if (filter != nullptr) {
     const std::span<bool> added = context.scratch.flags(addition.items.size());
-    if (context.changes.try_add(key, *filter, addition.items, added)) {
+    if (writers::try_add(context.changes, key, *filter, addition.items, added)) {
       count_added(context, *filter, added);
       append_added(context.reply, addition.shape, added);
       return Next::done;
@@ -168,18 +169,18 @@ Next add(Context& context, const Addition& addition) {
     return Next::done;
   }
   if (filter == nullptr) {
-    context.services.keyspace.plan_ahead(addition.options);
+    writers::plan_ahead(context.services.keyspace, addition.options);
   } else {
-    context.services.keyspace.plan_growth_ahead(*filter);
+    writers::plan_growth_ahead(context.services.keyspace, *filter);
   }
   return Next::need_alone;
 }
 
-// A string holds no item: the reference answers no WRONGTYPE here.
+// A value of another kind holds no item: the reference answers no WRONGTYPE here.
 void look_up(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
   context.stats.items_asked.add(items.size());
-  const Filter* const filter = find_counted(context, context.words[1], requests);
-  if (filter == nullptr || filter->is_string()) {
+  const Filter* const filter = value::as<Filter>(find_counted(context, context.words[1], requests));
+  if (filter == nullptr) {
     std::ranges::fill(present, false);
     return;
   }
@@ -214,7 +215,7 @@ void append_one_field(resp::Reply& reply, const bloom::InfoField& field, const F
 void reserve(Context& context, const bloom::ReserveRequest& request, keyspace::Deadline deadline) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   // The gate is closed: no client, and no cut of a save, sees the filter without its deadline.
-  const auto created = context.changes.create(key, request.options);
+  const auto created = writers::create(context.changes, key, request.options);
   if (!created) return context.reply.error(text_of(created.error().code));
   if (deadline != keyspace::no_deadline) context.changes.set_deadline(key, deadline);
   context.reply.ok();
@@ -239,12 +240,12 @@ Next bf_reserve(Context& context) {
     context.reply.error(bad_expire_time(context.spec.name));
     return Next::done;
   }
-  if (const Filter* const present = find(context, context.words[1])) {
-    if (!refuses_string(context, present)) context.reply.error(text_of(Errc::key_exists));
+  if (const value::Value* const present = find(context, context.words[1])) {
+    if (!refuses_other(context, present, value::Kind::bloom)) context.reply.error(text_of(Errc::key_exists));
     return Next::done;
   }
   if (!context.alone) {
-    context.services.keyspace.plan_ahead(request.options);
+    writers::plan_ahead(context.services.keyspace, request.options);
     return Next::need_alone;
   }
   reserve(context, request, *deadline);
@@ -261,10 +262,10 @@ Next bf_add(Context& context) {
 
 Next bf_add_together(Context& context, Words items, std::span<bool> added) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-  Filter* const filter = find(context, key.key);
+  Filter* const filter = value::as<Filter>(find(context, key.key));
   // One by one, the requests create the filter, or each of them answers WRONGTYPE.
-  if (filter == nullptr || filter->is_string()) return Next::need_alone;
-  if (!context.changes.try_add(key, *filter, items, added)) return Next::need_alone;
+  if (filter == nullptr) return Next::need_alone;
+  if (!writers::try_add(context.changes, key, *filter, items, added)) return Next::need_alone;
   count_added(context, *filter, added);
   return Next::done;
 }
@@ -325,8 +326,8 @@ Next bf_mexists(Context& context) {
 }
 
 Next bf_card(Context& context) {
-  const Filter* const filter = find_counted(context, context.words[1]);
-  if (refuses_string(context, filter)) return Next::done;
+  const auto [filter, refused] = find_counted_as<Filter>(context, context.words[1]);
+  if (refused) return Next::done;
   context.reply.integer_unsigned(filter != nullptr ? filter->item_count() : 0);
   return Next::done;
 }
@@ -337,8 +338,8 @@ Next bf_debug(Context& context) {
     context.reply.error(wrong_arity(context.spec.name));
     return Next::done;
   }
-  const Filter* const filter = find_counted(context, context.words[1]);
-  if (refuses_string(context, filter)) return Next::done;
+  const auto [filter, refused] = find_counted_as<Filter>(context, context.words[1]);
+  if (refused) return Next::done;
   if (filter == nullptr) {
     context.reply.error(text::filter_not_found);
     return Next::done;
@@ -357,8 +358,8 @@ Next bf_info(Context& context) {
     reply.error(wrong_arity(context.spec.name));
     return Next::done;
   }
-  const Filter* const filter = find_counted(context, context.words[1]);
-  if (refuses_string(context, filter)) return Next::done;
+  const auto [filter, refused] = find_counted_as<Filter>(context, context.words[1]);
+  if (refused) return Next::done;
   if (filter == nullptr) {
     reply.error(text::filter_not_found);
     return Next::done;

@@ -28,7 +28,7 @@ namespace sepal::command {
 namespace {
 
 using keyspace::DatabaseKey;
-using keyspace::FilterPtr;
+using value::ValuePtr;
 
 constexpr std::string_view guava_form = "guava";
 
@@ -143,18 +143,20 @@ std::uint64_t bytes_of(const bloom::ClientBitmap& bitmap) {
 }
 
 // With the gate closed. The bitmap's key names `string`.
-Next adopt_bitmap(Context& context, FilterPtr string, const bloom::ClientBitmap& bitmap, Adoption adoption) {
+Next adopt_bitmap(Context& context, ValuePtr string, const bloom::ClientBitmap& bitmap, Adoption adoption) {
   // The filter has one layer, so its image has this length, and adopt() can record it at once.
   if (bloom::image_bytes(1) + bytes_of(bitmap) <= keyspace::recorded_image_bytes_max) {
-    auto made = bloom::filter_of_bitmap(*string, bitmap, context.services.keyspace.filter_limits(), {});
+    auto made = bloom::filter_of_bitmap(*string, bitmap, context.services.keyspace.value_limits(), {});
     if (made) return adopt(context, std::move(*made), std::move(adoption));
     answer_import_bitmap(context.reply, made.error());
     return Next::done;
   }
   if (context.mode.in_transaction) return refuse(context, text::whole_in_transaction);
-  adoption.make = [held = std::move(string), bitmap](const JobContext& job) -> Result<FilterPtr> {
+  adoption.make = [held = std::move(string), bitmap](const JobContext& job) -> Result<ValuePtr> {
     if (auto room = job.hold(bytes_of(bitmap)); !room) return room.error();
-    return bloom::filter_of_bitmap(*held, bitmap, job.limits, job.go_on);
+    auto made = bloom::filter_of_bitmap(*held, bitmap, job.limits, job.go_on);
+    if (!made) return made.error();
+    return ValuePtr(std::move(*made));
   };
   adoption.still_wanted = contents_stay(context, adoption.database);
   context.services.adoptions.adopt(context.client, std::move(adoption));
@@ -172,19 +174,19 @@ Next bf_import_bitmap(Context& context) {
     return refuse(context, wrong);
   const DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   const DatabaseKey source{.database = context.client.database, .key = context.words[2]};
-  bloom::Filter* const string = find(context, source.key);
+  value::Value* const string = find(context, source.key);
   if (string == nullptr) return refuse(context, text::no_such_key);
-  if (!string->is_string()) return refuse(context, text::wrong_type);
+  if (refuses_other(context, string, value::Kind::string)) return Next::done;
   if (!request.replace && find(context, key.key) != nullptr) return refuse(context, text::filter_exists);
   if (!context.alone) return Next::need_alone;
-  if (is_target(keyspace, key, context.now)) return refuse(context, text::target_of_mirror);
+  if (keyspace.is_target(key, context.now)) return refuse(context, text::target_of_mirror);
   if (request.scheme == nullptr) {
     const auto bits = bloom::bits_of_guava(*string);
     if (!bits) return refuse(context, text::bitmap_not_of_guava);
     request.bitmap.bits = *bits;
   }
   // The reference keeps the string: REPLACE may name its own key.
-  return adopt_bitmap(context, FilterPtr(string), request.bitmap,
+  return adopt_bitmap(context, ValuePtr(string), request.bitmap,
                       {.what = "import",
                        .database = key.database,
                        .key = std::string(key.key),

@@ -127,9 +127,9 @@ Next bf_mirror(Context& context) {
     context.reply.error(text::syntax);
     return Next::done;
   }
-  const bloom::Filter* const source = find(context, context.words[1]);
-  if (refuses_string(context, source)) return Next::done;
-  if (action == MirrorAction::begin && refuses_string(context, find(context, context.words[2])))
+  const auto [source, refused] = find_as<bloom::Filter>(context, context.words[1]);
+  if (refused || (action == MirrorAction::begin &&
+                  refuses_other(context, find(context, context.words[2]), value::Kind::bloom)))
     return Next::done;
   if (source == nullptr) {
     context.reply.error(text::filter_not_found);

@@ -26,24 +26,15 @@ namespace sepal::command {
 // Items that were new to the source since the mirror began. Made from the source's own count, so that adds
 // pay nothing for it and a restart does not change it.
 [[nodiscard]] inline std::uint64_t items_mirrored(const keyspace::Mirrors::Link& link) {
-  const std::uint64_t now = link.source->item_count();
+  const std::uint64_t now = value::row_of(*link.source).item_count(*link.source);
   return now - std::min(now, link.mirror.items_before);
-}
-
-// Whether the filter under `key` is the target of a mirror. No other filter may take a target's place: the
-// mirror would end without an error, and the source would lose the filter that is to replace it.
-[[nodiscard]] inline bool is_target(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key,
-                                    WallTime now = {}) {
-  const bloom::Filter* const present = keyspace.mirrors().empty() ? nullptr : keyspace.find(key, now);
-  const keyspace::Mirrors::Link* const link = present == nullptr ? nullptr : keyspace.mirrors().of(*present);
-  return link != nullptr && link->target == present;
 }
 
 // The mirror from `replaced` to `target`, if it is broken; else null. A target may take the place of its
 // source only while the mirror is whole.
 [[nodiscard]] inline const keyspace::Mirrors::Link* broken_between(const keyspace::Mirrors& mirrors,
                                                                    std::string_view target,
-                                                                   const bloom::Filter& replaced) {
+                                                                   const value::Value& replaced) {
   const keyspace::Mirrors::Link* const link = mirrors.from(replaced);
   const bool broken =
       link != nullptr && link->mirror.target == target && link->mirror.state != keyspace::MirrorState::whole;

@@ -37,12 +37,12 @@ std::uint64_t seconds_of_moment(const Context& context, SteadyTime ago) {
 }
 
 Next bf_stats(Context& context) {
-  const bloom::Filter* const filter = find_counted(context, context.words[1]);
+  const auto [filter, refused] = find_counted_as<bloom::Filter>(context, context.words[1]);
+  if (refused) return Next::done;
   if (filter == nullptr) {
     context.reply.error(text::filter_not_found);
     return Next::done;
   }
-  if (refuses_string(context, filter)) return Next::done;
   const bloom::FilterFacts facts = bloom::facts_of(*filter, context.steady_now);
   const SaveStatus save = context.services.persistence.status();
   bloom::StatsOfHost host{.mirror = mirror_of(context, *filter)};

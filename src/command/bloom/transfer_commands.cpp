@@ -9,7 +9,7 @@
 #include <sepal/bloom/filter/dump.hpp>
 #include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
-#include <sepal/keyspace/uploads.hpp>
+#include <sepal/writers/uploads.hpp>
 
 #include <utility>
 
@@ -22,7 +22,7 @@
 namespace sepal::command {
 namespace {
 
-using keyspace::Uploads;
+using writers::Uploads;
 
 // A number that tells pieces dumped by this process from pieces of another process. The identity of a filter
 // is unique within a process only.
@@ -70,9 +70,10 @@ Next adopt_upload(Context& context, keyspace::DatabaseKey key) {
   Uploads& uploads = *context.services.uploads;
   // From here on, pieces of this upload are refused until the filter has its key. A client that repeats its
   // last piece must not hear OK while the adoption may still fail.
-  keyspace::FilterPtr filter = uploads.take(key, context.now);
+  bloom::FilterPtr filter = uploads.take(key, context.now);
   // The views of `key` end with the request, and `note` may run later. The address is only compared.
-  const auto note = [&uploads, database = key.database, name = std::string(key.key), taken = filter.get()] {
+  const auto note = [&uploads, database = key.database, name = std::string(key.key),
+                     taken = static_cast<const value::Value*>(filter.get())] {
     uploads.adopted({.database = database, .key = name}, *taken);
   };
   return adopt(context, std::move(filter),
@@ -91,7 +92,7 @@ Next load_header(Context& context, keyspace::DatabaseKey key, std::span<const st
   if (!context.alone) return Next::need_alone;
   // The client hears of it at the header, and not after it has sent the whole filter. The adoption asks
   // again.
-  if (is_target(context.services.keyspace, key, context.now)) {
+  if (context.services.keyspace.is_target(key, context.now)) {
     context.reply.error(text::target_of_mirror);
     return Next::done;
   }
@@ -106,7 +107,7 @@ Next load_header(Context& context, keyspace::DatabaseKey key, std::span<const st
 // Most pieces run in the shared gate. The one that makes the filter whole, and the first one of another dump,
 // run again with the gate closed. The piece is then loaded a second time: bits that are there already stay as
 // they are.
-Next load_data(Context& context, keyspace::DatabaseKey key, const keyspace::UploadPiece& piece) {
+Next load_data(Context& context, keyspace::DatabaseKey key, const writers::UploadPiece& piece) {
   Uploads& uploads = *context.services.uploads;
   Uploads::Outcome outcome = uploads.load(key, piece, context.now);
   const bool ends = outcome == Uploads::Outcome::whole || outcome == Uploads::Outcome::begins_anew;
@@ -134,8 +135,8 @@ Next bf_scan_dump(Context& context) {
   const auto iterator = parse_integer(context.words[2]);
   // All counts in a header must be of one moment, so no worker may add meanwhile.
   if (iterator == 0 && !context.alone) return Next::need_alone;
-  const bloom::Filter* const filter = find_counted(context, context.words[1]);
-  if (refuses_string(context, filter)) return Next::done;
+  const auto [filter, refused] = find_counted_as<bloom::Filter>(context, context.words[1]);
+  if (refused) return Next::done;
   if (filter == nullptr || !iterator) {
     context.reply.error(filter == nullptr ? text::filter_not_found : text::dump_position);
     return Next::done;
@@ -162,7 +163,7 @@ Next bf_load_chunk(Context& context) {
     context.reply.error(text::load_position);
     return Next::done;
   }
-  if (refuses_string(context, find(context, context.words[1]))) return Next::done;
+  if (refuses_other(context, find(context, context.words[1]), value::Kind::bloom)) return Next::done;
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   const auto bytes = std::as_bytes(std::span(context.words[3]));
   if (*iterator == 1) return load_header(context, key, bytes);

@@ -2,9 +2,8 @@
 
 #include <sepal/base/endian.hpp>
 #include <sepal/base/hash.hpp>
-#include <sepal/bloom/foreign/rdb.hpp>
+#include <sepal/value/image.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -17,37 +16,19 @@ constexpr std::size_t version_bytes = sizeof payload_version;
 constexpr std::size_t checksum_bytes = sizeof(std::uint64_t);
 constexpr std::size_t footer_bytes = version_bytes + checksum_bytes;
 
-Result<void> held(const Hold& hold, std::uint64_t byte_count) {
-  return hold ? hold(byte_count) : Result<void>();
-}
-
-Result<bloom::FilterPtr> filter_of_rdb_dump(std::span<const std::byte> bytes,
-                                            const bloom::FilterLimits& limits, const Hold& hold) {
-  const auto dump = bloom::decode_rdb_dump(bytes, limits.layers_max);
-  if (!dump) return dump.error();
-  // The fields are read, and nothing of the filter is allocated yet: a client may claim any size.
-  if (auto room = held(hold, dump->memory_bytes()); !room) return room.error();
-  return bloom::filter_of(*dump, limits);
-}
-
 }  // namespace
 
 std::uint64_t restored_bytes_max(std::string_view payload, std::uint32_t layers_max) {
   const auto bytes = std::as_bytes(std::span(payload));
-  // A dump of few bytes can stand for a large filter, and a large dump takes long to check.
-  if (bloom::is_rdb_dump(bytes))
-    return std::max<std::uint64_t>(bloom::rdb_bitmap_bytes_max(bytes, layers_max), bytes.size());
-  return payload.size() * (bloom::is_packed_rdb_string(bytes) ? bloom::rdb_growth_max : 1);
+  const value::KindRow* const row = value::row_of_payload(bytes);
+  return row == nullptr ? payload.size() : row->payload->bytes_max(bytes, layers_max);
 }
 
-Result<bloom::FilterPtr> filter_of_payload(std::string_view payload, const bloom::FilterLimits& limits,
-                                           const Hold& hold) {
+Result<value::ValuePtr> value_of_payload(std::string_view payload, const value::Limits& limits,
+                                         const value::Hold& hold) {
   const auto bytes = std::as_bytes(std::span(payload));
-  if (bloom::is_rdb_dump(bytes)) return filter_of_rdb_dump(bytes, limits, hold);
-  if (bloom::is_rdb_string(bytes)) {
-    if (auto room = held(hold, bytes.size()); !room) return room.error();
-    return bloom::decode_rdb_string(bytes, limits);
-  }
+  if (const value::KindRow* const row = value::row_of_payload(bytes))
+    return row->payload->read(bytes, limits, hold);
   if (bytes.size() < footer_bytes) return fail(Errc::damaged);
   const auto sealed = bytes.first(bytes.size() - checksum_bytes);
   const auto image = bytes.first(bytes.size() - footer_bytes);
@@ -56,14 +37,14 @@ Result<bloom::FilterPtr> filter_of_payload(std::string_view payload, const bloom
     return fail(Errc::damaged);
   if (load_little_endian<std::uint16_t>(bytes.data() + image.size()) != payload_version)
     return fail(Errc::damaged);
-  if (auto room = held(hold, image.size()); !room) return room.error();
-  auto filter = bloom::filter_of(image, limits);
-  if (filter) return filter;
+  if (auto room = hold ? hold(image.size()) : Result<void>(); !room) return room.error();
+  auto made = value::value_of(image, limits);
+  if (made) return made;
   // The checksum is right, so these bytes are as they were written: the payload is not damaged, but holds no
   // possible filter. RESTORE has different texts for the two.
-  const Errc code = filter.error().code;
+  const Errc code = made.error().code;
   const bool absurd = code == Errc::damaged || code == Errc::unsupported_version;
-  return absurd ? fail(Errc::out_of_range, filter.error().detail) : filter.error();
+  return absurd ? fail(Errc::out_of_range, made.error().detail) : made.error();
 }
 
 }  // namespace sepal::command

@@ -4,7 +4,7 @@
 #include <sepal/base/arguments.hpp>
 #include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
-#include <sepal/keyspace/uploads.hpp>
+#include <sepal/writers/uploads.hpp>
 
 #include <optional>
 
@@ -55,7 +55,7 @@ Next type(Context& context) {
 // broken: the target lacks items. No other filter may take the place of a target. That is refused only if
 // there is something to rename, because `no such key` comes first, as in Redis.
 Next rename(Context& context) {
-  const bloom::Filter* const replaced = find(context, context.words[2]);
+  const value::Value* const replaced = find(context, context.words[2]);
   const keyspace::Mirrors::Link* const link =
       replaced == nullptr ? nullptr
                           : broken_between(context.services.keyspace.mirrors(), context.words[1], *replaced);
@@ -65,7 +65,7 @@ Next rename(Context& context) {
   }
   const keyspace::DatabaseKey target{.database = context.client.database, .key = context.words[2]};
   const bool other = context.words[1] != context.words[2] && find(context, context.words[1]) != nullptr;
-  if (other && is_target(context.services.keyspace, target, context.now)) {
+  if (other && context.services.keyspace.is_target(target, context.now)) {
     context.reply.error(text::target_of_mirror);
     return Next::done;
   }

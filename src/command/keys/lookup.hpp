@@ -1,4 +1,4 @@
-// Finds the filter or string under a key, for a request.
+// Finds the value under a key, for a request.
 #pragma once
 
 #include <sepal/command/run/context.hpp>
@@ -10,25 +10,46 @@ namespace sepal::command {
 
 // Null if nothing is under the key, or if the key is past its deadline. Such a key is still in the table,
 // unless the dispatcher has removed it (with the gate closed, before a request that writes).
-[[nodiscard]] inline bloom::Filter* find(const Context& context, std::string_view key) {
+[[nodiscard]] inline value::Value* find(const Context& context, std::string_view key) {
   return context.services.keyspace.find({.database = context.client.database, .key = key}, context.now);
-}
-
-// Answers WRONGTYPE, and returns true, if the value under a key is a string. For handlers of filters.
-[[nodiscard]] inline bool refuses_string(Context& context, const bloom::Filter* value) {
-  if (value == nullptr || !value->is_string()) return false;
-  context.reply.error(text::wrong_type);
-  return true;
 }
 
 // Also counts a hit or a miss, which INFO shows, for each of `times` requests. For requests that only read.
 // The parts of a long request on one key count it once.
-[[nodiscard]] inline bloom::Filter* find_counted(Context& context, std::string_view key,
-                                                 std::uint64_t times = 1) {
-  bloom::Filter* const found = find(context, key);
+[[nodiscard]] inline value::Value* find_counted(Context& context, std::string_view key,
+                                                std::uint64_t times = 1) {
+  value::Value* const found = find(context, key);
   if (!context.counts_keys) return found;
   (found != nullptr ? context.stats.key_hits : context.stats.key_misses).add(times);
   return found;
+}
+
+// Answers WRONGTYPE, and returns true, if a value is of another kind: the one place where that is answered.
+[[nodiscard]] inline bool refuses_other(Context& context, const value::Value* value, value::Kind kind) {
+  if (value == nullptr || value->kind() == kind) return false;
+  context.reply.error(text::wrong_type);
+  return true;
+}
+
+// What a handler of one kind finds. A value of another kind is refused: WRONGTYPE is answered, and the
+// handler is done.
+template <class Class>
+struct Found {
+  Class* value = nullptr;  // null: the key names nothing, or is refused
+  bool refused = false;
+};
+template <class Class>
+[[nodiscard]] Found<Class> found_as(Context& context, value::Value* value) {
+  if (refuses_other(context, value, Class::own_kind)) return {.refused = true};
+  return {.value = static_cast<Class*>(value)};
+}
+template <class Class>
+[[nodiscard]] Found<Class> find_as(Context& context, std::string_view key) {
+  return found_as<Class>(context, find(context, key));
+}
+template <class Class>
+[[nodiscard]] Found<Class> find_counted_as(Context& context, std::string_view key) {
+  return found_as<Class>(context, find_counted(context, key));
 }
 
 }  // namespace sepal::command

@@ -28,14 +28,9 @@ bool names_filter(Context& context) {
 }
 
 // How the reference would keep the value.
-std::string_view encoding_of(const bloom::Filter& value) {
-  // The bounds are the reference's: tools tell from the encoding how it keeps a short string.
-  constexpr std::uint64_t embedded_bytes_max = 44;
-  constexpr std::uint64_t digits_max = 20;
-  if (!value.is_string()) return "raw";
-  const bloom::BitString string(value);
-  if (string.length() > embedded_bytes_max) return "raw";
-  return string.length() <= digits_max && parse_integer(string.text()) ? "int" : "embstr";
+std::string_view encoding_of(const value::Value& value) {
+  const auto encoding = value::row_of(value).encoding;
+  return encoding == nullptr ? "raw" : encoding(value);
 }
 
 // [SAMPLES count]: the error text; empty if there is none. The count changes nothing, because the size of a
@@ -131,11 +126,12 @@ Next memory_usage(Context& context) {
   if (const std::string_view wrong = parse_samples(context.words.subspan(3)); !wrong.empty())
     return refuse(context, wrong);
   const std::string_view key = context.words[2];
-  const bloom::Filter* const filter = find(context, key);
-  if (filter == nullptr) {
+  const value::Value* const value = find(context, key);
+  if (value == nullptr) {
     context.reply.null();
   } else {
-    context.reply.integer_unsigned(filter->byte_count() + keyspace::Keyspace::entry_bytes(key));
+    context.reply.integer_unsigned(value::row_of(*value).byte_count(*value) +
+                                   keyspace::Keyspace::entry_bytes(key));
   }
   return Next::done;
 }

@@ -10,12 +10,12 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
-#include <sepal/bloom/foreign/rdb.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/bloom/filter/frozen.hpp>
 #include <sepal/command/run/adoptions.hpp>
 #include <sepal/command/run/context.hpp>
 #include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/table/error_texts.hpp>
+#include <sepal/value/image.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -35,9 +35,9 @@
 namespace sepal::command {
 namespace {
 
-using bloom::Frozen;
 using keyspace::DatabaseKey;
-using keyspace::FilterPtr;
+using value::Frozen;
+using value::ValuePtr;
 using Words = std::span<const std::string_view>;
 
 bool is_small(std::uint64_t image_bytes) {
@@ -70,7 +70,7 @@ std::string_view parse(Words words, CopyOptions& options) {
 // it would replace.
 std::string copy_refusal(const Context& context, const DatabaseKey& source, const DatabaseKey& target) {
   const keyspace::Keyspace& keyspace = context.services.keyspace;
-  const bloom::Filter* const replaced = keyspace.find(target, context.now);
+  const value::Value* const replaced = keyspace.find(target, context.now);
   if (replaced == nullptr || source.database != target.database) return {};
   const auto* const link = broken_between(keyspace.mirrors(), source.key, *replaced);
   return link == nullptr ? std::string() : broken_mirror(link->mirror.state);
@@ -88,21 +88,31 @@ void answer_copy(resp::Reply& reply, const Result<void>& outcome) {
 
 // --- DUMP -------------------------------------------------------------------------------------------------
 
-Next dump_string(Context& context, FilterPtr string) {
-  const bloom::BitString bytes(*string);
-  const std::uint64_t byte_count = bytes.length();
+Next dump_value(Context& context, ValuePtr value, const value::Payload& payload) {
+  // Shared with the job, which must be a copyable function. This is the instant of the dump.
+  const auto frozen = std::make_shared<const Frozen>(std::move(value));
+  const std::uint64_t byte_count = payload.byte_count(frozen->view());
+  // RESTORE could not take a longer payload as one word. A string came as a word itself, or could have.
+  const bool is_string = frozen->value()->kind() == value::Kind::string;
+  if (!is_string && byte_count > context.services.options.parser.bulk_bytes_max)
+    return refuse(context, text::dump_too_large);
   if (is_small(byte_count)) {
-    context.reply.bulk(bloom::rdb_dump_of(bytes.text()));
+    const auto pieces = payload.write(frozen->view(), {});
+    std::string whole;
+    for (const std::string& piece : *pieces) whole += piece;
+    context.reply.bulk(whole);
     return Next::done;
   }
-  if (context.mode.in_transaction) return refuse(context, text::long_string_in_transaction);
-  const auto run = [held = std::move(string), byte_count](const JobContext& job) -> Answer {
-    // The text and its payload are in memory together.
-    if (auto room = job.hold(2 * byte_count); !room)
-      return [error = room.error()](resp::Reply& reply) { reply.error(reason_text(error)); };
-    auto pieces = std::make_shared<std::vector<std::string>>();
-    pieces->push_back(bloom::rdb_dump_of(bloom::BitString(*held).text()));
-    return [pieces](resp::Reply& reply) { reply.bulk_later(std::move(*pieces)); };
+  if (context.mode.in_transaction)
+    return refuse(context, is_string ? text::long_string_in_transaction : text::whole_in_transaction);
+  const auto run = [frozen, &payload](const JobContext& job) -> Answer {
+    auto room = job.hold(payload.memory_bytes(frozen->view()));
+    auto written =
+        room ? payload.write(frozen->view(), job.go_on) : Result<std::vector<std::string>>(room.error());
+    if (!written) return [error = written.error()](resp::Reply& reply) { reply.error(reason_text(error)); };
+    return [held = std::make_shared<std::vector<std::string>>(std::move(*written))](resp::Reply& reply) {
+      reply.bulk_later(std::move(*held));
+    };
   };
   context.services.adoptions.run(context.client, {.what = "dump", .run = run});
   return Next::wait;
@@ -169,10 +179,10 @@ void answer_restore(resp::Reply& reply, const Result<void>& outcome) {
 Next restore_payload(Context& context, std::string_view payload, Adoption adoption) {
   // The bound is what the filter may take, and not how long the payload is: a packed dump of few bytes can
   // unpack to a large filter, and that takes long.
-  if (is_small(restored_bytes_max(payload, context.services.keyspace.filter_limits().layers_max))) {
-    auto filter = filter_of_payload(payload, context.services.keyspace.filter_limits(), {});
-    if (filter) return adopt(context, std::move(*filter), std::move(adoption));
-    adoption.answer(context.reply, filter.error());
+  if (is_small(restored_bytes_max(payload, context.services.keyspace.value_limits().layers_max))) {
+    auto made = value_of_payload(payload, context.services.keyspace.value_limits(), {});
+    if (made) return adopt(context, std::move(*made), std::move(adoption));
+    adoption.answer(context.reply, made.error());
     return Next::done;
   }
   if (context.mode.in_transaction) return refuse(context, text::whole_in_transaction);
@@ -180,8 +190,8 @@ Next restore_payload(Context& context, std::string_view payload, Adoption adopti
   if (!copied_whole(context, payload)) return Next::more;
   context.client.bytes_of_job = context.partial->bytes.capacity();
   adoption.make = [held = std::make_shared<std::string>(std::move(context.partial->bytes))](
-                      const JobContext& job) -> Result<FilterPtr> {
-    return filter_of_payload(*held, job.limits, job.hold);
+                      const JobContext& job) -> Result<ValuePtr> {
+    return value_of_payload(*held, job.limits, job.hold);
   };
   context.services.adoptions.adopt(context.client, std::move(adoption));
   return Next::wait;
@@ -216,16 +226,16 @@ Next copy(Context& context) {
   if (source.database == target.database && source.key == target.key)
     return refuse(context, text::same_objects);
   // A missing source and a taken target are answered without closing the gate.
-  bloom::Filter* const filter = find(context, source.key);
+  value::Value* const value = find(context, source.key);
   const bool taken = !options.replace && context.services.keyspace.find(target, context.now) != nullptr;
-  if (filter == nullptr || taken) {
+  if (value == nullptr || taken) {
     context.reply.integer(0);
     return Next::done;
   }
   if (!context.alone) return Next::need_alone;
   if (const auto refusal = copy_refusal(context, source, target); !refusal.empty())
     return refuse(context, refusal);
-  if (is_target(context.services.keyspace, target, context.now))
+  if (context.services.keyspace.is_target(target, context.now))
     return refuse(context, text::target_of_mirror);
   Adoption adoption{.what = "copy",
                     .database = target.database,
@@ -235,17 +245,18 @@ Next copy(Context& context) {
                     .make = {},
                     .answer = answer_copy};
   // This is the instant of the copy, so the gate is closed.
-  const Frozen frozen{FilterPtr(filter)};
-  if (is_small(frozen.image_byte_count())) {
-    auto made = frozen.copy(context.services.keyspace.filter_limits(), {});
+  const auto frozen = std::make_shared<const Frozen>(ValuePtr(value));
+  if (is_small(frozen->image_bytes())) {
+    auto made = frozen->copy(context.services.keyspace.value_limits(), {});
     if (made) return adopt(context, std::move(*made), std::move(adoption));
     answer_copy(context.reply, made.error());
     return Next::done;
   }
   if (context.mode.in_transaction) return refuse(context, text::whole_in_transaction);
-  adoption.make = [frozen](const JobContext& job) -> Result<FilterPtr> {
-    if (auto room = job.hold(frozen.filter()->byte_count()); !room) return room.error();
-    return frozen.copy(job.limits, job.go_on);
+  adoption.make = [frozen](const JobContext& job) -> Result<ValuePtr> {
+    const value::Value& copied = *frozen->value();
+    if (auto room = job.hold(value::row_of(copied).byte_count(copied)); !room) return room.error();
+    return frozen->copy(job.limits, job.go_on);
   };
   adoption.still_wanted = [source_stays = contents_stay(context, source.database),
                            target_stays = contents_stay(context, target.database)] {
@@ -258,36 +269,14 @@ Next copy(Context& context) {
 Next dump(Context& context) {
   // A missing key needs no closed gate. It is not counted here, because the second run counts it.
   if (!context.alone && find(context, context.words[1]) != nullptr) return Next::need_alone;
-  bloom::Filter* const filter = find_counted(context, context.words[1]);
-  if (filter == nullptr) {
+  value::Value* const value = find_counted(context, context.words[1]);
+  if (value == nullptr) {
     context.reply.null();
     return Next::done;
   }
-  if (filter->is_string()) return dump_string(context, FilterPtr(filter));
-  const Frozen frozen{FilterPtr(filter)};
-  const std::uint64_t byte_count = bloom::rdb_dump_bytes(frozen);
-  // RESTORE could not take a longer payload as one word.
-  if (byte_count > context.services.options.parser.bulk_bytes_max)
-    return refuse(context, text::dump_too_large);
-  if (is_small(byte_count)) {
-    const auto pieces = bloom::rdb_dump_of(frozen, {});
-    std::string payload;
-    for (const std::string& piece : *pieces) payload += piece;
-    context.reply.bulk(payload);
-    return Next::done;
-  }
-  if (context.mode.in_transaction) return refuse(context, text::whole_in_transaction);
-  const auto run = [frozen, byte_count](const JobContext& job) -> Answer {
-    auto room = job.hold(byte_count);
-    auto payload =
-        room ? bloom::rdb_dump_of(frozen, job.go_on) : Result<std::vector<std::string>>(room.error());
-    if (!payload) return [error = payload.error()](resp::Reply& reply) { reply.error(reason_text(error)); };
-    return [held = std::make_shared<std::vector<std::string>>(std::move(*payload))](resp::Reply& reply) {
-      reply.bulk_later(std::move(*held));
-    };
-  };
-  context.services.adoptions.run(context.client, {.what = "dump", .run = run});
-  return Next::wait;
+  const value::Payload* const payload = value::row_of(*value).payload;
+  if (payload == nullptr) return refuse(context, text::no_dump);
+  return dump_value(context, ValuePtr(value), *payload);
 }
 
 Next restore(Context& context) {
@@ -303,7 +292,7 @@ Next restore(Context& context) {
   if (*time < 0) return refuse(context, text::restore_time_range);
   const auto deadline = deadline_of(*time, options, context.now);
   if (!deadline) return refuse(context, bad_expire_time("restore"));
-  if (is_target(context.services.keyspace, key, context.now)) return refuse(context, text::target_of_mirror);
+  if (context.services.keyspace.is_target(key, context.now)) return refuse(context, text::target_of_mirror);
   Adoption adoption{.what = "restore",
                     .database = key.database,
                     .key = std::string(key.key),
@@ -320,7 +309,7 @@ Next bf_import(Context& context) {
   if (!request.replace && find(context, context.words[1]) != nullptr)
     return refuse(context, text::filter_exists);
   const DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-  if (is_target(context.services.keyspace, key, context.now)) return refuse(context, text::target_of_mirror);
+  if (context.services.keyspace.is_target(key, context.now)) return refuse(context, text::target_of_mirror);
   Adoption adoption{.what = "import",
                     .database = context.client.database,
                     .key = std::string(context.words[1]),
@@ -339,14 +328,14 @@ Next bf_import(Context& context) {
 Next bf_export(Context& context) {
   TransferRequest request;
   if (const auto wrong = parse(context, request); !wrong.empty()) return refuse(context, wrong);
-  bloom::Filter* const filter = find(context, context.words[1]);
-  if (refuses_string(context, filter)) return Next::done;
+  const auto [filter, refused] = find_as<bloom::Filter>(context, context.words[1]);
+  if (refused) return Next::done;
   if (filter == nullptr) return refuse(context, text::filter_not_found);
   if (!context.alone) return Next::need_alone;
   // The Frozen is taken with the gate closed. The file is written by a job, which waits for the disk.
   const OutgoingFile file{.name = request.file,
                           .key = std::string(context.words[1]),
-                          .filter = Frozen(FilterPtr(filter)),
+                          .filter = bloom::Frozen(bloom::FilterPtr(filter)),
                           .replace = request.replace};
   const auto run = [&transfers = context.services.transfers, file](const JobContext& job) -> Answer {
     return [outcome = transfers.write(file, job)](resp::Reply& reply) { answer_adoption(reply, outcome); };

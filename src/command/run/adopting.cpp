@@ -4,10 +4,10 @@
 #include "command/run/adopting.hpp"
 
 #include <sepal/base/assert.hpp>
-#include <sepal/bloom/filter/image.hpp>
 #include <sepal/command/run/adoptions.hpp>
 #include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/table/error_texts.hpp>
+#include <sepal/value/image.hpp>
 
 #include <string>
 #include <utility>
@@ -17,12 +17,12 @@
 namespace sepal::command {
 namespace {
 
-Result<void> adopt_now(Context& context, keyspace::FilterPtr filter, const Adoption& adoption) {
+Result<void> adopt_now(Context& context, value::ValuePtr value, const Adoption& adoption) {
   const keyspace::DatabaseKey key{.database = adoption.database, .key = adoption.key};
   // The dispatcher has expired keys of the client's database only. COPY may name another one.
   context.changes.expire(key, context.now);
   if (auto may = may_adopt(context.services.keyspace, key, adoption.replace); !may) return may;
-  auto outcome = context.changes.adopt(key, std::move(filter), adoption.deadline);
+  auto outcome = context.changes.adopt(key, std::move(value), adoption.deadline);
   if (outcome && adoption.adopted) adoption.adopted();
   return outcome;
 }
@@ -31,23 +31,23 @@ Result<void> adopt_now(Context& context, keyspace::FilterPtr filter, const Adopt
 
 Result<void> may_adopt(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key, bool replace) {
   if (!replace && keyspace.find(key) != nullptr) return fail(Errc::key_exists);
-  if (is_target(keyspace, key)) return fail(Errc::in_use, std::string(text::target_of_mirror));
+  if (keyspace.is_target(key)) return fail(Errc::in_use, std::string(text::target_of_mirror));
   return {};
 }
 
-Next adopt(Context& context, keyspace::FilterPtr filter, Adoption adoption) {
-  SEPAL_ASSERT(filter != nullptr && adoption.answer,
-               "a filter that is not there is adopted, or its client gets no answer");
+Next adopt(Context& context, value::ValuePtr value, Adoption adoption) {
+  SEPAL_ASSERT(value != nullptr && adoption.answer,
+               "a value that is not there is adopted, or its client gets no answer");
   const bool at_once =
-      !context.changes.recording() || bloom::whole_image_bytes(*filter) <= keyspace::recorded_image_bytes_max;
+      !context.changes.recording() || value::image_bytes(*value) <= keyspace::recorded_image_bytes_max;
   if (!at_once && context.mode.in_transaction) {
     context.reply.error(text::whole_in_transaction);
     return Next::done;
   }
   if (!at_once) {
-    adoption.make = [made = std::move(filter)](const JobContext& job) -> Result<keyspace::FilterPtr> {
+    adoption.make = [made = std::move(value)](const JobContext& job) -> Result<value::ValuePtr> {
       // The filter is made already. Its memory is in no account before this.
-      if (auto room = job.hold(made->byte_count()); !room) return room.error();
+      if (auto room = job.hold(value::row_of(*made).byte_count(*made)); !room) return room.error();
       return made;
     };
     context.services.adoptions.adopt(context.client, std::move(adoption));
@@ -55,7 +55,7 @@ Next adopt(Context& context, keyspace::FilterPtr filter, Adoption adoption) {
   }
   // The handler runs again from the start, and makes the filter anew: its source may have changed.
   if (!context.alone) return Next::need_alone;
-  adoption.answer(context.reply, adopt_now(context, std::move(filter), adoption));
+  adoption.answer(context.reply, adopt_now(context, std::move(value), adoption));
   return Next::done;
 }
 

@@ -13,7 +13,7 @@ namespace sepal::command {
 // Done and answered at once if one record of the journal has room for the filter, or if no journal is kept;
 // else a job outside the workers does it. `adoption.make` is ignored. For handlers of rows with
 // records_adoption, as the last thing that they do. Returns need_alone, done or wait.
-Next adopt(Context& context, keyspace::FilterPtr filter, Adoption adoption);
+Next adopt(Context& context, value::ValuePtr value, Adoption adoption);
 
 // Copies one more part of bytes that a job needs: it outlives the request's words. False: there is more, and
 // the handler answers Next::more. In the end context.partial->bytes has all of them.

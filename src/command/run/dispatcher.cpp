@@ -16,6 +16,7 @@
 #include <sepal/command/run/dispatcher.hpp>
 #include <sepal/command/server/slow_log.hpp>
 #include <sepal/command/table/error_texts.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include <algorithm>
 #include <new>
@@ -221,7 +222,7 @@ std::uint64_t Dispatcher::most_record_bytes(const Request& request, std::size_t 
   const std::uint32_t layers_max = mode.alone ? keyspace.options().layers_max : 0;
   const std::uint64_t bytes = record_bytes_of(request, item_count, layers_max, mode);
   if (keyspace.mirrors().empty()) return bytes;
-  return bytes + keyspace::record_bytes_of_mirror(keyspace.mirrors(), item_count, layers_max);
+  return bytes + writers::record_bytes_of_mirror(keyspace.mirrors(), item_count, layers_max);
 }
 
 Context Dispatcher::context_of(const Request& request, keyspace::WorkerLog* log, const RunMode& mode) {

@@ -2,6 +2,8 @@
 // each row sees to it that the key, words[1], is there.
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/mutator.hpp>
+#include <sepal/writers/bloom_writer.hpp>
+#include <sepal/writers/string_writer.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -20,9 +22,8 @@ std::size_t bytes_of_key(std::string_view word) {
 
 std::uint64_t records_items(const RecordAsk& ask) {
   const std::size_t key_bytes = bytes_of_key(ask.words[1]);
-  return ask.layers_max == 0
-             ? keyspace::record_bytes_of_adds(key_bytes, ask.item_count)
-             : keyspace::record_bytes_of_adds_alone(key_bytes, ask.item_count, ask.layers_max);
+  return ask.layers_max == 0 ? writers::record_bytes_of_adds(key_bytes, ask.item_count)
+                             : writers::record_bytes_of_adds_alone(key_bytes, ask.item_count, ask.layers_max);
 }
 
 // With the gate closed: expired keys may be removed, in two databases by COPY, before the filter is adopted.
@@ -42,14 +43,14 @@ std::uint64_t records_string(const RecordAsk& ask) {
     bytes += std::min<std::uint64_t>(word.size(), value_bytes_max);
   const std::size_t key_bytes = bytes_of_key(ask.words[1]);
   return ask.words.size() * (keyspace::record_bytes_max + key_bytes) +
-         keyspace::record_bytes_of_string(key_bytes, bytes);
+         writers::record_bytes_of_string(key_bytes, bytes);
 }
 
 std::uint64_t records_strings(const RecordAsk& ask) {
   if (!ask.alone) return 0;
   std::uint64_t bytes = 0;
   for (std::size_t at = 1; at + 1 < ask.words.size(); at += 2)
-    bytes += keyspace::record_bytes_of_string(bytes_of_key(ask.words[at]), ask.words[at + 1].size());
+    bytes += writers::record_bytes_of_string(bytes_of_key(ask.words[at]), ask.words[at + 1].size());
   return bytes;
 }
 

@@ -6,7 +6,7 @@
 #include <sepal/command/users/acl_log.hpp>
 #include <sepal/command/users/login_delay.hpp>
 #include <sepal/command/users/users.hpp>
-#include <sepal/keyspace/uploads.hpp>
+#include <sepal/writers/uploads.hpp>
 
 #include <utility>
 
@@ -28,7 +28,7 @@ template struct EndPart<RateSampler>;
 template struct EndPart<Scripts>;
 template struct EndPart<SlowLog>;
 template struct EndPart<Users>;
-template struct EndPart<keyspace::Uploads>;
+template struct EndPart<writers::Uploads>;
 
 template Owned<AclLog> own<AclLog>();
 template Owned<LatencyEvents> own<LatencyEvents>();
@@ -36,7 +36,7 @@ template Owned<LoginDelay> own<LoginDelay>();
 template Owned<RateSampler> own<RateSampler>();
 template Owned<Scripts> own<Scripts, std::size_t>(std::size_t&&);
 template Owned<SlowLog> own<SlowLog>();
-template Owned<keyspace::Uploads> own<keyspace::Uploads, keyspace::Keyspace&>(keyspace::Keyspace&);
+template Owned<writers::Uploads> own<writers::Uploads, keyspace::Keyspace&>(keyspace::Keyspace&);
 template Owned<Users> own<Users, std::string&>(std::string&);
 
 }  // namespace sepal::command

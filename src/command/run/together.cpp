@@ -101,7 +101,8 @@ void Dispatcher::collect_lines(const ClientState& client, const CommandSpec* spe
                                std::span<const std::string_view> words, LinesAhead& lines) const {
   if (!runs_together(spec, words.size())) return;
   if (words[1].size() + words.back().size() > looked_ahead_bytes_max) return;
-  const bloom::Filter* const filter = services_.keyspace.find({.database = client.database, .key = words[1]});
+  const auto* const filter =
+      services_.keyspace.find_as<bloom::Filter>({.database = client.database, .key = words[1]});
   if (filter != nullptr) filter->collect_lines(words.back(), lines);
 }
 

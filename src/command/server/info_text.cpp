@@ -7,7 +7,7 @@
 #include <sepal/command/run/adoptions.hpp>
 #include <sepal/command/run/scripts.hpp>
 #include <sepal/command/server/slow_log.hpp>
-#include <sepal/keyspace/uploads.hpp>
+#include <sepal/writers/uploads.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -290,7 +290,7 @@ void append_sepal(const Context& context, const Durability& durability, InfoLine
   lines.count("filters", services.keyspace.total_size());
   lines.count("filter_bytes", services.keyspace.memory_used())
       .count("filter_bytes_max", services.keyspace.memory_limit());
-  const keyspace::Uploads::Summary uploads = services.uploads->summary();
+  const writers::Uploads::Summary uploads = services.uploads->summary();
   lines.count("uploads", uploads.count).count("upload_bytes", uploads.byte_count);
   lines.count("upload_bytes_loaded", uploads.bytes_loaded);
   lines.count("uploads_completed", uploads.completed_count)

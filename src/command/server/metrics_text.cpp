@@ -3,7 +3,7 @@
 #include <sepal/command/run/scripts.hpp>
 #include <sepal/command/server/metrics_text.hpp>
 #include <sepal/command/server/slow_log.hpp>
-#include <sepal/keyspace/uploads.hpp>
+#include <sepal/writers/uploads.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -165,7 +165,7 @@ void export_memory(const Services& services, Exposition& to) {
   const auto real = [](std::uint64_t value) { return static_cast<double>(value); };
   std::uint64_t script_bytes = services.scripts->library.byte_count();
   for (const auto& bytes : services.scripts->memory_bytes) script_bytes += bytes;
-  const keyspace::Uploads::Summary uploads = services.uploads->summary();
+  const writers::Uploads::Summary uploads = services.uploads->summary();
   to.gauge("sepal_memory_bytes", "Memory in use, by purpose; uploads are part of filters")
       .sample({{"purpose", "filters"}}, real(keyspace.memory_used()))
       .sample({{"purpose", "uploads"}}, real(uploads.byte_count))

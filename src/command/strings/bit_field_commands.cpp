@@ -212,7 +212,7 @@ Next run_fields(Context& context, std::span<const BitField> fields) {
   // BITFIELD_RO shares this handler. Its row says that it only reads, so it is not admitted to the journal.
   if (writes && context.spec.flags.has(Flag::read_only)) return refuse(context, text::bitfield_read_only);
   const FoundString found = find_string(context, context.words[1]);
-  if (found.is_filter) return Next::done;
+  if (found.refused) return Next::done;
   if (writes && !context.alone) return Next::need_alone;
   // After a crash, the fields of one request are written together or not at all.
   std::optional<StringGroup> group;

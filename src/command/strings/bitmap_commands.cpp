@@ -13,6 +13,7 @@
 #include <sepal/command/run/dispatcher.hpp>
 #include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/table/error_texts.hpp>
+#include <sepal/writers/string_writer.hpp>
 
 #include <algorithm>
 #include <array>
@@ -36,8 +37,7 @@ namespace {
 
 using bloom::BitRange;
 using bloom::BitString;
-using bloom::Filter;
-using keyspace::FilterPtr;
+using value::ValuePtr;
 using Words = std::span<const std::string_view>;
 
 // The position of a bit, below 2^32.
@@ -166,11 +166,11 @@ constexpr std::uint64_t read_at_once_max = std::uint64_t{1} << 20;
 // The sources of a BITOP. They stay as long as this does; a missing key is a null.
 struct Sources {
   BitOperation operation = BitOperation::all;
-  std::vector<FilterPtr> strings;
+  std::vector<ValuePtr> strings;
 
   [[nodiscard]] std::uint64_t length() const {
     std::uint64_t longest = 0;
-    for (const FilterPtr& string : strings)
+    for (const ValuePtr& string : strings)
       if (string != nullptr) longest = std::max(longest, BitString(*string).length());
     return longest;
   }
@@ -194,7 +194,7 @@ struct Sources {
     }
   }
   // The result as a string. Outside the gate as well.
-  [[nodiscard]] Result<FilterPtr> result(const bloom::FilterLimits& limits, const bloom::GoOn& go_on) const {
+  [[nodiscard]] Result<ValuePtr> result(const value::Limits& limits, const value::GoOn& go_on) const {
     // In the job, clients may write to the sources meanwhile: the result has what they write, or has it not.
     constexpr std::size_t piece_bytes = 65536;
     const std::uint64_t byte_count = length();
@@ -211,14 +211,14 @@ struct Sources {
   }
 };
 
-// Nothing: one of the keys names a filter, and WRONGTYPE was answered.
+// Nothing: one of the keys names a value of another kind, and WRONGTYPE was answered.
 std::optional<Sources> sources_of(Context& context, BitOperation operation, Words keys) {
   Sources sources{.operation = operation, .strings = {}};
   for (const std::string_view key : keys) {
     const FoundString found = find_string(context, key);
-    if (found.is_filter) return std::nullopt;
+    if (found.refused) return std::nullopt;
     // A reference is counted in the filter itself. The bits are only read.
-    sources.strings.emplace_back(const_cast<Filter*>(found.value));
+    sources.strings.emplace_back(const_cast<value::Value*>(found.value));
   }
   return sources;
 }
@@ -248,7 +248,7 @@ Next put_result(Context& context, Sources sources, std::string_view target) {
   }
   if (context.mode.in_transaction)
     return refuse(context, is_quick ? text::long_string_in_transaction : text::many_sources_in_transaction);
-  adoption.make = [held = std::move(sources), length](const JobContext& job) -> Result<FilterPtr> {
+  adoption.make = [held = std::move(sources), length](const JobContext& job) -> Result<ValuePtr> {
     if (auto room = job.hold(length); !room) return room.error();
     return held.result(job.limits, job.go_on);
   };
@@ -263,7 +263,7 @@ Next set_bit(Context& context) {
   if (word != "0" && word != "1") return refuse(context, text::bit_value);
   const bool value = word == "1";
   const FoundString found = find_string(context, context.words[1]);
-  if (found.is_filter) return Next::done;
+  if (found.refused) return Next::done;
   if (found.value != nullptr) {
     // A bit that is clear already needs no change. Beyond the end the string must grow even for a 0, as in
     // Redis.
@@ -273,7 +273,8 @@ Next set_bit(Context& context) {
       return Next::done;
     }
     const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-    const auto was_set = value ? context.changes.try_set_bit(key, *found.value, *position) : std::nullopt;
+    const auto was_set =
+        value ? writers::try_set_bit(context.changes, key, *found.value, *position) : std::nullopt;
     if (was_set) {
       // Another worker may have set it, and its record may still be on its way.
       if (*was_set) {
@@ -292,17 +293,18 @@ Next get_bit(Context& context) {
   const auto position = parse_position(context.words[2]);
   if (!position) return refuse(context, text::bit_position);
   const FoundString found = find_string_counted(context, context.words[1]);
-  if (found.is_filter) return Next::done;
+  if (found.refused) return Next::done;
   context.reply.integer(found.value != nullptr && found.string().bit(*position) ? 1 : 0);
   return Next::done;
 }
 
 Next set_bit_together(Context& context, Words positions, std::span<bool> were_set) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-  const Filter* const value = find(context, key.key);
+  const value::Value* const value = find(context, key.key);
   Positions numbers;
-  if (context.words[3] != "1" || value == nullptr || !value->is_string() || !numbers.parse(positions) ||
-      !context.changes.try_set_bits(key, *value, numbers.all(), were_set))
+  if (context.words[3] != "1" || value == nullptr || value->kind() != value::Kind::string ||
+      !numbers.parse(positions) ||
+      !writers::try_set_bits(context.changes, key, *value, numbers.all(), were_set))
     return Next::need_alone;
   const auto known_count = std::ranges::count(were_set, true);
   if (known_count > 0) context.record.answered_known = true;
@@ -312,9 +314,10 @@ Next set_bit_together(Context& context, Words positions, std::span<bool> were_se
 
 // The hit is counted at the end: if the requests have to run one by one, each counts its own.
 Next get_bit_together(Context& context, Words positions, std::span<bool> bits) {
-  const Filter* const value = find(context, context.words[1]);
+  const value::Value* const value = find(context, context.words[1]);
   Positions numbers;
-  if ((value != nullptr && !value->is_string()) || !numbers.parse(positions)) return Next::need_alone;
+  if ((value != nullptr && value->kind() != value::Kind::string) || !numbers.parse(positions))
+    return Next::need_alone;
   if (value == nullptr) {
     std::ranges::fill(bits, false);
   } else {
@@ -334,7 +337,7 @@ Next count_bits(Context& context) {
   if (words.size() == 1) return refuse(context, text::syntax);
   if (const auto wrong = parse(words, range); !wrong.empty()) return refuse(context, wrong);
   const FoundString found = find_string_part(context, context.words[1]);
-  if (found.is_filter) return Next::done;
+  if (found.refused) return Next::done;
   // BITPOS takes such a range for the first byte, where the string is short.
   const bool is_backward = range.first < 0 && range.last < 0 && range.first > range.last;
   const BitRange bits = is_backward ? BitRange{} : bits_of(range, found.length());
@@ -354,7 +357,7 @@ Next find_bit(Context& context) {
   if (const auto wrong = parse(context.words.subspan(3), range); !wrong.empty())
     return refuse(context, wrong);
   const FoundString found = find_string_part(context, context.words[1]);
-  if (found.is_filter) return Next::done;
+  if (found.refused) return Next::done;
   const bool value = bit == "1";
   if (found.value == nullptr) {
     context.reply.integer(value ? -1 : 0);
@@ -387,7 +390,7 @@ Next combine_bits(Context& context) {
   auto sources = sources_of(context, *operation, keys);
   if (!sources) return Next::done;
   const keyspace::DatabaseKey target{.database = context.client.database, .key = context.words[2]};
-  if (is_target(context.services.keyspace, target, context.now))
+  if (context.services.keyspace.is_target(target, context.now))
     return refuse(context, text::target_of_mirror);
   if (sources->length() != 0) return put_result(context, std::move(*sources), target.key);
   // As in Redis, an empty result removes the key.

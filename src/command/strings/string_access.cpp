@@ -5,6 +5,7 @@
 #include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/run/transaction.hpp>
 #include <sepal/command/table/error_texts.hpp>
+#include <sepal/writers/string_writer.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -26,10 +27,9 @@ bool needs_group(std::uint64_t byte_count) {
   return byte_count > keyspace::written_bytes_max / 2;
 }
 
-FoundString checked(Context& context, const bloom::Filter* value) {
-  if (value == nullptr || value->is_string()) return {.value = value, .is_filter = false};
-  context.reply.error(text::wrong_type);
-  return {.value = nullptr, .is_filter = true};
+FoundString checked(Context& context, const value::Value* value) {
+  if (refuses_other(context, value, value::Kind::string)) return {.refused = true};
+  return {.value = value};
 }
 
 // The texts of Redis for strings. Filters have texts of their own for the same codes (error_texts.cpp).
@@ -49,9 +49,9 @@ std::string_view string_refusal(Errc code) {
 // A Source of bytes of a string.
 class StringBytes final : public resp::Source {
  public:
-  // A reference is counted in the filter itself, so it cannot be const. The bytes are only read.
-  StringBytes(keyspace::Keyspace& keyspace, const bloom::Filter& string, std::uint64_t offset)
-      : keyspace_(keyspace), held_(const_cast<bloom::Filter*>(&string)), offset_(offset) {}
+  // A reference is counted in the value itself, so it cannot be const. The bytes are only read.
+  StringBytes(keyspace::Keyspace& keyspace, const value::Value& string, std::uint64_t offset)
+      : keyspace_(keyspace), held_(const_cast<value::Value*>(&string)), offset_(offset) {}
   // If the string has lost its key, its memory goes back to the system. For a long one that takes too long
   // here.
   ~StringBytes() override {
@@ -66,7 +66,7 @@ class StringBytes final : public resp::Source {
 
  private:
   keyspace::Keyspace& keyspace_;
-  keyspace::FilterPtr held_;
+  value::ValuePtr held_;
   std::uint64_t offset_;
 };
 
@@ -79,16 +79,16 @@ std::vector<resp::Piece> piece_of(std::unique_ptr<const resp::Source> source, st
 // What is under a key until a job puts another string there.
 struct Replaced {
   keyspace::Keyspace& keyspace;
-  keyspace::FilterPtr string{};  // null: no string
-  bool is_filter = false;        // the job gives up: WRONGTYPE
+  value::ValuePtr string{};  // null: no string
+  bool is_other = false;     // the job gives up: WRONGTYPE
 
-  void look(const bloom::Filter* there) {
-    is_filter = there != nullptr && !there->is_string();
-    // A reference is counted in the filter itself. The bytes are only read.
-    string = keyspace::FilterPtr(is_filter ? nullptr : const_cast<bloom::Filter*>(there));
+  void look(const value::Value* there) {
+    is_other = there != nullptr && there->kind() != value::Kind::string;
+    // A reference is counted in the value itself. The bytes are only read.
+    string = value::ValuePtr(is_other ? nullptr : const_cast<value::Value*>(there));
   }
   void answer(resp::Reply& reply) {
-    if (is_filter) return reply.error(text::wrong_type);
+    if (is_other) return reply.error(text::wrong_type);
     if (string == nullptr) return reply.null();
     const bloom::BitString bits(*string);
     if (bits.length() <= string_at_once_max) return reply.bulk(bits.text());
@@ -130,7 +130,7 @@ Next adopt_long(Context& context, NewString string) {
                     .make = {},
                     .answer = {}};
   adoption.make = [held = std::make_shared<std::string>(std::move(context.partial->bytes))](
-                      const JobContext& job) -> Result<keyspace::FilterPtr> {
+                      const JobContext& job) -> Result<value::ValuePtr> {
     if (auto room = job.hold(held->size()); !room) return room.error();
     return bloom::BitString::of(*held, job.limits);
   };
@@ -141,9 +141,9 @@ Next adopt_long(Context& context, NewString string) {
   if (must_be_there || replaced)
     adoption.still_wanted = [&keys = context.services.keyspace, database = adoption.database,
                              key = adoption.key, must_be_there, replaced] {
-      const bloom::Filter* const there = keys.find({.database = database, .key = key});
+      const value::Value* const there = keys.find({.database = database, .key = key});
       if (replaced) replaced->look(there);
-      return (there != nullptr || !must_be_there) && !(replaced && replaced->is_filter);
+      return (there != nullptr || !must_be_there) && !(replaced && replaced->is_other);
     };
   adoption.answer = answer_of_job(std::move(string), replaced);
   context.services.adoptions.adopt(context.client, std::move(adoption));
@@ -188,7 +188,7 @@ bool write_string(Context& context, std::string_view key, std::uint64_t offset,
   std::optional<StringGroup> group;
   if (needs_group(bytes.size())) group.emplace(context);
   const auto written =
-      context.changes.write({.database = context.client.database, .key = key}, offset, bytes);
+      writers::write(context.changes, {.database = context.client.database, .key = key}, offset, bytes);
   if (!written) context.reply.error(string_refusal(written.error().code));
   return written.ok();
 }
@@ -200,14 +200,14 @@ Next put_string(Context& context, NewString string) {
   if (!is_ready_to_put(context, string.bytes)) return Next::more;
   if (!context.alone) return Next::need_alone;
   const keyspace::DatabaseKey key{.database = context.client.database, .key = string.key};
-  if (is_target(context.services.keyspace, key, context.now)) return refuse(context, text::target_of_mirror);
+  if (context.services.keyspace.is_target(key, context.now)) return refuse(context, text::target_of_mirror);
   const bool is_past = keyspace::is_past(string.deadline, context.now);
   FoundString old;
-  if (string.answers_old && (old = find_string_counted(context, string.key)).is_filter) return Next::done;
+  if (string.answers_old && (old = find_string_counted(context, string.key)).refused) return Next::done;
   if (refuse_reply(context, old.length())) return Next::done;
   if (!is_past && string.bytes.size() > string_at_once_max) return adopt_long(context, std::move(string));
   // The change must not free the string that is answered behind it.
-  const keyspace::FilterPtr held(const_cast<bloom::Filter*>(old.value));
+  const value::ValuePtr held(const_cast<value::Value*>(old.value));
   const auto answer = [&] {
     if (old.value != nullptr) return answer_string(context, old, 0, old.length());
     if (string.answers_old) {
@@ -225,7 +225,7 @@ Next put_string(Context& context, NewString string) {
   if (!made) return refuse(context, string_refusal(made.error().code));
   std::optional<StringGroup> group;
   if (!string.in_group && needs_group(string.bytes.size())) group.emplace(context);
-  const auto put = context.changes.put_string(key, std::move(*made), string.deadline);
+  const auto put = writers::put_string(context.changes, key, std::move(*made), string.deadline);
   if (!put) return refuse(context, string_refusal(put.error().code));
   return answer();
 }
@@ -248,7 +248,7 @@ bool refuse_reply(Context& context, std::uint64_t byte_count) {
   return true;
 }
 
-std::unique_ptr<const resp::Source> source_of(const Context& context, const bloom::Filter& string,
+std::unique_ptr<const resp::Source> source_of(const Context& context, const value::Value& string,
                                               std::uint64_t offset) {
   return std::make_unique<StringBytes>(context.services.keyspace, string, offset);
 }

@@ -33,8 +33,8 @@ inline constexpr std::uint64_t string_at_once_max = std::uint64_t{1} << 20;
 
 // What a key names, for a handler of strings.
 struct FoundString {
-  const bloom::Filter* value = nullptr;  // null: the key names nothing
-  bool is_filter = false;                // then WRONGTYPE has been answered, and `value` is null
+  const value::Value* value = nullptr;  // null: the key names nothing
+  bool refused = false;                 // of another kind: WRONGTYPE is answered, and `value` is null
 
   [[nodiscard]] bloom::BitString string() const { return bloom::BitString(*value); }
   [[nodiscard]] std::uint64_t length() const { return value == nullptr ? 0 : string().length(); }
@@ -62,7 +62,7 @@ class StringGroup {
   keyspace::WorkerLog* log_ = nullptr;
 };
 
-// With the gate closed. Writes bytes into the string under the key, as Mutator::write. Answers an error, and
+// With the gate closed. Writes bytes into the string under the key, as writers::write. Answers an error, and
 // returns false, if that fails.
 bool write_string(Context& context, std::string_view key, std::uint64_t offset,
                   std::span<const std::byte> bytes);
@@ -80,8 +80,8 @@ struct NewString {
   // key stays as it is, and `answer_otherwise` answers.
   PutCondition condition = PutCondition::none;
   std::function<void(resp::Reply& reply)> answer_otherwise = {};
-  // Answer with the old string, or null (GETSET, SET GET). Overrides both answers above. A filter under the
-  // key: WRONGTYPE, and nothing changes.
+  // Answer with the old string, or null (GETSET, SET GET). Overrides both answers above. A value of another
+  // kind under the key: WRONGTYPE, and nothing changes.
   bool answers_old = false;
   bool in_group = false;  // the caller has a StringGroup
 };
@@ -102,7 +102,7 @@ Next answer_string(Context& context, const FoundString& found, std::uint64_t off
                    std::uint64_t byte_count);
 // Bytes of a string from `offset` on, for a reply that leaves later. Holds the string.
 [[nodiscard]] std::unique_ptr<const resp::Source> source_of(const Context& context,
-                                                            const bloom::Filter& string,
+                                                            const value::Value& string,
                                                             std::uint64_t offset = 0);
 
 // Copies one more part of a string that a job is to put, while other clients run. False: there is more. A

@@ -158,7 +158,7 @@ std::optional<std::int64_t> number_in(const FoundString& found) {
 Next add_number(Context& context, std::int64_t amount) {
   const std::string_view key = context.words[1];
   const FoundString found = find_string(context, key);
-  if (found.is_filter) return Next::done;
+  if (found.refused) return Next::done;
   const auto number = number_in(found);
   if (!number) return refuse(context, text::not_an_integer);
   std::int64_t sum = 0;
@@ -175,8 +175,8 @@ Next add_number(Context& context, std::int64_t amount) {
 // Whether the request's string is there, and may be changed only when the request runs alone. Asked before a
 // hit is counted, so that it is counted once.
 bool waits_to_change(const Context& context) {
-  const bloom::Filter* const value = find(context, context.words[1]);
-  return !context.alone && value != nullptr && value->is_string();
+  const value::Value* const value = find(context, context.words[1]);
+  return !context.alone && value != nullptr && value->kind() == value::Kind::string;
 }
 
 bool all_free(const Context& context, Words keys_and_values) {
@@ -221,10 +221,10 @@ bool refuses_pairs(Context& context, Words keys_and_values) {
 
 // The next value of an MGET that is longer than what is answered at once, and null for a filter. Its bytes
 // stay where they are, if they are more than a few.
-void append_value(Context& context, PartialRun& run, const bloom::Filter* value) {
+void append_value(Context& context, PartialRun& run, const value::Value* value) {
   constexpr std::uint64_t copied_bytes_max = 1024;
   ++run.element_count;
-  if (value == nullptr || !value->is_string()) return run.elements.null();
+  if (value == nullptr || value->kind() != value::Kind::string) return run.elements.null();
   const bloom::BitString string(*value);
   run.counted += string.length();
   if (string.length() <= copied_bytes_max) return run.elements.bulk(string.text());
@@ -264,7 +264,7 @@ Next get_in_parts(Context& context, Words keys) {
 
 Next get(Context& context) {
   const FoundString found = find_string_counted(context, context.words[1]);
-  if (found.is_filter) return Next::done;
+  if (found.refused) return Next::done;
   if (found.value != nullptr) return answer_string(context, found, 0, found.length());
   context.reply.null();
   return Next::done;
@@ -280,8 +280,8 @@ Next get_many(Context& context) {
   // No WRONGTYPE, as in Redis: the reply has a null for each key that names no string.
   context.reply.array(keys.size());
   for (std::size_t at = 0; at < keys.size(); ++at) {
-    const bloom::Filter* const value = find_counted(context, keys[at]);
-    if (value == nullptr || !value->is_string()) {
+    const value::Value* const value = find_counted(context, keys[at]);
+    if (value == nullptr || value->kind() != value::Kind::string) {
       context.reply.null();
       continue;
     }
@@ -299,7 +299,7 @@ Next get_many(Context& context) {
 Next get_and_delete(Context& context) {
   if (waits_to_change(context)) return Next::need_alone;
   const FoundString found = find_string_counted(context, context.words[1]);
-  if (found.is_filter) return Next::done;
+  if (found.refused) return Next::done;
   if (found.value == nullptr) {
     context.reply.null();
     return Next::done;
@@ -322,7 +322,7 @@ Next get_and_expire(Context& context) {
   }
   if (expiry.given() && waits_to_change(context)) return Next::need_alone;
   const FoundString found = find_string_counted(context, context.words[1]);
-  if (found.is_filter) return Next::done;
+  if (found.refused) return Next::done;
   if (found.value == nullptr) {
     context.reply.null();
     return Next::done;
@@ -413,13 +413,13 @@ Next set_many_if_free(Context& context) {
 
 Next string_length(Context& context) {
   const FoundString found = find_string_counted(context, context.words[1]);
-  if (!found.is_filter) context.reply.integer_unsigned(found.length());
+  if (!found.refused) context.reply.integer_unsigned(found.length());
   return Next::done;
 }
 
 Next append(Context& context) {
   const FoundString found = find_string(context, context.words[1]);
-  if (found.is_filter) return Next::done;
+  if (found.refused) return Next::done;
   const std::string_view bytes = context.words[2];
   // A long request runs in parts. Other clients may append between them, so each part looks at the end of the
   // string anew, and at whether the rest still fits.
@@ -445,7 +445,7 @@ Next set_range(Context& context) {
   if (!offset) return refuse(context, text::not_an_integer);
   if (*offset < 0) return refuse(context, text::offset_range);
   const FoundString found = find_string(context, context.words[1]);
-  if (found.is_filter) return Next::done;
+  if (found.refused) return Next::done;
   const std::string_view bytes = context.words[3];
   // As in Redis, no bytes change nothing: no string is made, and none grows to the offset.
   if (bytes.empty()) {
@@ -470,7 +470,7 @@ Next get_range(Context& context) {
   auto last = parse_integer(context.words[3]);
   if (!first || !last) return refuse(context, text::not_an_integer);
   const FoundString found = find_string_counted(context, context.words[1]);
-  if (found.is_filter) return Next::done;
+  if (found.refused) return Next::done;
   if (!clip(*first, *last, static_cast<std::int64_t>(found.length()))) {
     context.reply.bulk({});
     return Next::done;

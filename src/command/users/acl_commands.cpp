@@ -174,7 +174,7 @@ Next acl_set_user(Context& context) {
   keyspace::Keyspace& keyspace = context.services.keyspace;
   Users& users = *context.services.users;
   const std::string wrong =
-      users.set(context.words[2], context.words.subspan(3), keyspace.filter_limits().bytes_max);
+      users.set(context.words[2], context.words.subspan(3), keyspace.value_limits().bytes_max);
   // The texts are those of an ACL file as well, and have no error code.
   if (!wrong.empty()) return refuse(context, "ERR " + wrong);
   keyspace.count_others(users.byte_count());

@@ -37,9 +37,9 @@ namespace {
 // Frees at once what the keyspace drops: no client waits here, so no thread is needed for it.
 class Freeing final : public keyspace::Housekeeper {
  public:
-  void dispose(keyspace::FilterPtr) override {}
+  void dispose(value::ValuePtr) override {}
   void dispose_database(std::shared_ptr<const void>) override {}
-  void give_pages(keyspace::FilterPtr, bloom::LayerView) override {}
+  void give_pages(value::ValuePtr) override {}
   void due_at(keyspace::Deadline) override {}
 };
 
@@ -210,7 +210,7 @@ class Salvage {
   Result<void> take(const Path& path, LoadedFilter& loaded, RecordSalvage::Reached reached) {
     const std::pair name(loaded.database, loaded.key);
     const keyspace::DatabaseKey key{.database = loaded.database, .key = loaded.key};
-    if (const bloom::Filter* const before = keyspace_.find(key)) {
+    if (const value::Value* const before = keyspace_.find(key)) {
       const bool replaces = searched_.erase(name) != 0;
       lose(path.string() + " has " + key_text(loaded.database, loaded.key) + " a second time, at offset " +
            std::to_string(loaded.offset) +
@@ -335,9 +335,8 @@ class Salvage {
     // Cut at position 0, because the new directory has no journal. What the old one had is in the filters.
     const Snapshot snapshot = snapshot_of(keyspace_, std::chrono::system_clock::now());
     for (const keyspace::CutEntry& entry : snapshot.entries) {
-      const bool is_string = entry.filter->is_string();
-      ++(is_string ? report_.strings : report_.filters);
-      if (!is_string) report_.items += entry.filter->item_count();
+      ++(entry.value->kind() == value::Kind::string ? report_.strings : report_.filters);
+      report_.items += value::row_of(*entry.value).item_count(*entry.value);
     }
     const auto saved = (*directory)->save(snapshot, progress_);
     return saved ? Result<void>() : Result<void>(saved.error());

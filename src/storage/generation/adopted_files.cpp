@@ -51,9 +51,9 @@ bool AdoptedFiles::is_named(std::uint64_t number) {
   return std::ranges::any_of(named_, [&](const NamedFile& file) { return file.number == number; });
 }
 
-Result<keyspace::ImageFile> AdoptedFiles::write(const keyspace::FilterPtr& filter,
-                                                const ProgressSink& progress) {
-  SEPAL_ASSERT(filter != nullptr, "there is no filter to write aside");
+Result<keyspace::ImageFile> AdoptedFiles::write(const value::ValuePtr& value, const ProgressSink& progress) {
+  SEPAL_ASSERT(value != nullptr, "there is no value to write aside");
+  const bloom::FilterPtr filter(static_cast<bloom::Filter*>(value.get()));
   const std::uint64_t number = next_number();
   const auto written =
       write_filter_file(disk_, directory_ / format::adopted_name(number),
@@ -106,8 +106,8 @@ void AdoptedFiles::generation_saved(std::uint64_t position) {
   for (const NamedFile& file : saved) drop(file.number);
 }
 
-Result<keyspace::FilterPtr> read_adopted(Disk& disk, const Path& directory, const keyspace::ImageFile& file,
-                                         const bloom::FilterLimits& limits, const ProgressSink& progress) {
+Result<bloom::FilterPtr> read_adopted(Disk& disk, const Path& directory, const keyspace::ImageFile& file,
+                                      const bloom::FilterLimits& limits, const ProgressSink& progress) {
   const Path path = directory / format::adopted_name(file.number);
   auto read = read_filter_file(disk, path, limits, progress);
   // The file was on the disk before its record was, so a crash cannot explain that it is missing.

@@ -33,7 +33,7 @@ class SnapshotFilter {
       : snapshot_(snapshot),
         entry_(at.entry),
         layers_(std::span(snapshot.layers).subspan(at.first_layer, snapshot.layer_counts[at.entry])) {
-    SEPAL_ASSERT(entry().filter != nullptr && !layers_.empty(),
+    SEPAL_ASSERT(entry().value != nullptr && !layers_.empty(),
                  "a key of the snapshot names no filter, or one without layers");
   }
 
@@ -45,12 +45,12 @@ class SnapshotFilter {
             .key = entry().key,
             .journal_position = snapshot_.journal_positions[entry_],
             .deadline = entry().deadline,
-            .options = entry().filter->options(),
+            .options = static_cast<const bloom::Filter&>(*entry().value).options(),
             .layers = layers_};
   }
   [[nodiscard]] std::uint64_t bitmap_bytes() const { return bitmap_bytes_of(layers_); }
   [[nodiscard]] std::uint64_t item_count() const {
-    if (entry().filter->is_string()) return 0;
+    if (entry().value->kind() == value::Kind::string) return 0;
     std::uint64_t count = 0;
     for (const Snapshot::Layer& layer : layers_) count += layer.item_count;
     return count;
@@ -187,7 +187,7 @@ class GenerationWriter {
     constexpr std::size_t line_bytes = 64;
     constexpr std::size_t lines = 4;  // a filter of the default size
     const auto* const filter =
-        static_cast<const std::byte*>(static_cast<const void*>(snapshot_.entries[at.entry].filter.get()));
+        static_cast<const std::byte*>(static_cast<const void*>(snapshot_.entries[at.entry].value.get()));
     for (std::size_t line = 0; line < lines; ++line) __builtin_prefetch(filter + line * line_bytes);
   }
 

@@ -92,7 +92,7 @@ Result<LoadedFilter> RecordReader::read_record() {
                       .deadline = head->deadline};
 }
 
-Result<keyspace::FilterPtr> RecordReader::read_filter(std::uint64_t start, const Head& head) {
+Result<bloom::FilterPtr> RecordReader::read_filter(std::uint64_t start, const Head& head) {
   auto filter = make_filter(start, head);
   if (!filter) return filter;
   if (auto filled = read_bits(**filter, head); !filled) return filled.error();
@@ -195,7 +195,7 @@ Result<bloom::ImageHeader> RecordReader::decode_image(std::uint64_t start,
   return image;
 }
 
-Result<keyspace::FilterPtr> RecordReader::make_filter(std::uint64_t start, const Head& head) const {
+Result<bloom::FilterPtr> RecordReader::make_filter(std::uint64_t start, const Head& head) const {
   // check_lengths() has made sure that the file holds these bytes. So a lie about a filter's size allocates
   // nothing.
   if (bitmap_bytes_of(head.image) != head.bitmap_bytes)

@@ -62,12 +62,12 @@ class RecordReader {
     bloom::ImageHeader image;
   };
   Result<Head> read_head();
-  Result<keyspace::FilterPtr> read_filter(std::uint64_t start, const Head& head);
+  Result<bloom::FilterPtr> read_filter(std::uint64_t start, const Head& head);
   Result<format::RecordHead> peek_fixed_head();
   Result<std::span<const std::byte>> take_head(std::uint64_t count, std::string& long_head);
   Result<void> check_lengths(std::uint64_t start, const format::RecordHead& head) const;
   Result<bloom::ImageHeader> decode_image(std::uint64_t start, std::span<const std::byte> bytes) const;
-  Result<keyspace::FilterPtr> make_filter(std::uint64_t start, const Head& head) const;
+  Result<bloom::FilterPtr> make_filter(std::uint64_t start, const Head& head) const;
   Result<void> read_bits(bloom::Filter& filter, const Head& head);
   Result<void> read_bits_together(bloom::Filter& filter, const Head& head);
 

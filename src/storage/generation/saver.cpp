@@ -409,8 +409,9 @@ class Saver::Implementation {
   // gate is no such case: until its record is written, its client has no answer.) If nothing was recorded,
   // nothing is synced: after a failed sync no other sync succeeds before a save does.
   Result<void> sync_what_was_read(const Snapshot& snapshot) {
-    const bool has_string = std::ranges::any_of(
-        snapshot.entries, [](const keyspace::CutEntry& entry) { return entry.filter->is_string(); });
+    const bool has_string = std::ranges::any_of(snapshot.entries, [](const keyspace::CutEntry& entry) {
+      return entry.value->kind() == value::Kind::string;
+    });
     if (!has_string || !callbacks_.sync_journal) return {};
     std::uint64_t position = 0;
     {

@@ -12,8 +12,8 @@ namespace {
 void take_layers(Snapshot& snapshot, std::uint64_t journal_position) {
   SEPAL_ASSERT(journal_position >= snapshot.journal_position, "layers are taken before the cut");
   for (std::size_t entry = snapshot.layer_counts.size(); entry < snapshot.entries.size(); ++entry) {
-    SEPAL_ASSERT(snapshot.entries[entry].filter != nullptr, "a key of the snapshot names no filter");
-    const bloom::Filter& filter = *snapshot.entries[entry].filter;
+    SEPAL_ASSERT(snapshot.entries[entry].value != nullptr, "a key of the snapshot names no filter");
+    const auto& filter = static_cast<const bloom::Filter&>(*snapshot.entries[entry].value);
     const std::uint32_t layer_count = filter.layer_count();
     snapshot.journal_positions.push_back(journal_position);
     snapshot.layer_counts.push_back(layer_count);

@@ -44,7 +44,7 @@ Error refused(const Error& error) {
 
 // A file that a save has linked may have a position before the cut. From there to the cut the journal has
 // nothing of its filter (docs/formats.md), so there is nothing to leave out.
-void FilterPositions::note(const LoadedFilter& loaded, const bloom::Filter& filter) {
+void FilterPositions::note(const LoadedFilter& loaded, const value::Value& filter) {
   const value::Repeat repeat = value::row_of(filter).repeat;
   highest_.note(repeat, loaded.cut_position, loaded.journal_position);
   // Nothing is left out for a value whose records are applied again: its bytes may have been read later than
@@ -53,19 +53,19 @@ void FilterPositions::note(const LoadedFilter& loaded, const bloom::Filter& filt
   positions_[&filter] = {.position = loaded.journal_position, .database = loaded.database};
 }
 
-bool FilterPositions::has(const bloom::Filter& filter, std::uint64_t position) const {
+bool FilterPositions::has(const value::Value& filter, std::uint64_t position) const {
   // For most frames this spares the look-up: behind this position no filter has anything.
   if (position >= highest_.filters) return false;
   const auto noted = positions_.find(&filter);
   return noted != positions_.end() && position < noted->second.position;
 }
 
-void FilterPositions::forget(const bloom::Filter* filter) {
+void FilterPositions::forget(const value::Value* filter) {
   if (!positions_.empty()) positions_.erase(filter);
 }
 
 // The databases of the filters are kept for forget_database(): a flush frees many filters and names none.
-void FilterPositions::move(const bloom::Filter& filter, std::uint32_t to_database) {
+void FilterPositions::move(const value::Value& filter, std::uint32_t to_database) {
   if (const auto noted = positions_.find(&filter); noted != positions_.end())
     noted->second.database = to_database;
 }
@@ -119,7 +119,7 @@ class JournalApplier::Applied {
   }
 
   Result<void> operator()(const keyspace::Changed& changed) const {
-    const bloom::Filter* const value = keyspace_.find(changed.key);
+    const value::Value* const value = keyspace_.find(changed.key);
     if (value == nullptr && !value::row_of(changed.kind).made_by_change)
       return missing("a value changes that is not there");
     // The generation took the value behind this frame, so the value has this change.
@@ -153,13 +153,13 @@ class JournalApplier::Applied {
 
   Result<void> operator()(const keyspace::Adopted& adopted) const {
     // Taken in any case, so that no filter is left over for a later operation.
-    keyspace::FilterPtr filter = std::exchange(applier_.brought_, nullptr);
+    value::ValuePtr filter = std::exchange(applier_.brought_, nullptr);
     if (adopted.filter.file.number == 0) {
       auto decoded = value::value_of(adopted.filter.image, keyspace_.machine_limits());
       if (!decoded && decoded.error().code == Errc::unsupported_version)
         return fail(Errc::unsupported_version, "a newer version of Sepal wrote the filter");
       if (!decoded) return decoded.error();
-      filter = keyspace::FilterPtr(static_cast<bloom::Filter*>(decoded->get()));
+      filter = std::move(*decoded);
     }
     positions_.forget(keyspace_.find(adopted.key));
     if (filter != nullptr) return keyspace_.readopt(adopted.key, std::move(filter), adopted.filter.deadline);
@@ -176,7 +176,7 @@ class JournalApplier::Applied {
       if (auto lost = missing("a key is moved to where one is already"); !lost) return lost;
       static_cast<void>(remove(target));
     }
-    if (const bloom::Filter* const filter = keyspace_.find(moved.key))
+    if (const value::Value* const filter = keyspace_.find(moved.key))
       positions_.move(*filter, moved.to_database);
     return keyspace_.move(moved.key, moved.to_database) ? Result<void>()
                                                         : missing("a key is moved that is not there");
@@ -300,7 +300,7 @@ Result<void> JournalApplier::add(std::span<const Add> adds) {
 }
 
 Result<void> JournalApplier::add_to_one(std::span<const Add> adds) {
-  bloom::Filter* const filter = keyspace_.find(adds[0].key);
+  value::Value* const filter = keyspace_.find(adds[0].key);
   if (filter == nullptr) {
     // Salvage counts what it loses for each key.
     const auto lost = missing("an item is added to a key that is not there");

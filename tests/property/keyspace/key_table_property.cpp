@@ -1,5 +1,6 @@
 // Compares the key table with an ordered map of its hashes, for hash functions from good to hostile.
 #include <sepal/base/hash.hpp>
+#include <sepal/bloom/filter/filter.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
 #include "keyspace/key_table.hpp"
@@ -12,9 +13,9 @@ namespace {
 using sepal::hash64;
 using sepal::keyspace::Deadline;
 using sepal::keyspace::Entry;
-using sepal::keyspace::FilterPtr;
 using sepal::keyspace::KeyTable;
 using sepal::keyspace::Segment;
+using sepal::keyspace::ValuePtr;
 
 struct NamedHash {
   const char* name;

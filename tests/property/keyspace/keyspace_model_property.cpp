@@ -1,8 +1,10 @@
 // A keyspace behaves like a map, for any operations in any order.
 #include <sepal/keyspace/keyspace.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
+#include "support/values.hpp"
 
 namespace keyspace_model_property {
 
@@ -11,12 +13,12 @@ namespace {
 using namespace sepal;
 using keyspace::database_count;
 using keyspace::Deadline;
-using keyspace::FilterPtr;
 using keyspace::Keyspace;
+using sepal::bloom::FilterPtr;
 
 class CountingHousekeeper final : public sepal::test::FreeingHousekeeper {
  public:
-  void dispose(FilterPtr filter) override {
+  void dispose(sepal::value::ValuePtr filter) override {
     ++disposed_count;
     filter.reset();
   }
@@ -56,7 +58,7 @@ class Trial {
       check_deadlines(database);
       for (const auto& [name, filter] : expected) {
         REQUIRE(visited.count(name) == 1);
-        REQUIRE(keys_.find({.database = database, .key = name}) == filter);
+        REQUIRE(sepal::test::filter_at(keys_, {.database = database, .key = name}) == filter);
       }
       const auto drawn = keys_.random_key(database, random_());
       REQUIRE(drawn.has_value() == !expected.empty());
@@ -82,7 +84,8 @@ class Trial {
   }
 
   void create(std::uint32_t database, const std::string& name) {
-    const auto created = keys_.create({.database = database, .key = name}, {.capacity = 1 + below(20)});
+    const auto created =
+        sepal::writers::create(keys_, {.database = database, .key = name}, {.capacity = 1 + below(20)});
     if (expected_[database].count(name) != 0) {
       REQUIRE_FALSE(created);
       REQUIRE(created.error().code == Errc::key_exists);
@@ -151,7 +154,7 @@ class Trial {
       sum += static_cast<std::uint64_t>(deadline);
       REQUIRE(keys_.deadline({.database = database, .key = name}) == deadline);
       const bool past = keyspace::is_past(deadline, now);
-      REQUIRE((keys_.find({.database = database, .key = name}, now) == nullptr) == past);
+      REQUIRE((sepal::test::filter_at(keys_, {.database = database, .key = name}, now) == nullptr) == past);
       if (!past) alive.insert(name);
     }
     REQUIRE(keys_.deadlines(database).count == deadlines_[database].size());
@@ -172,10 +175,11 @@ class Trial {
     deadlines_[database].erase(name);
   }
   void grow(std::uint32_t database, const std::string& name) {
-    bloom::Filter* const filter = keys_.find({.database = database, .key = name});
+    bloom::Filter* const filter = sepal::test::filter_at(keys_, {.database = database, .key = name});
     if (filter == nullptr) return;
     const auto others_bytes = keys_.memory_used() - filter->byte_count();
-    for (int item = 0; item < 30; ++item) keys_.add_alone(database, *filter, std::to_string(item));
+    for (int item = 0; item < 30; ++item)
+      sepal::writers::add_alone(keys_, database, *filter, std::to_string(item));
     REQUIRE(keys_.memory_used() == others_bytes + filter->byte_count());
   }
   void flush(std::uint32_t database, bool all) {
@@ -195,7 +199,7 @@ class Trial {
     for (const auto& entry : cut) {
       const auto found = expected_[entry.database].find(entry.key);
       REQUIRE(found != expected_[entry.database].end());
-      REQUIRE(found->second == entry.filter.get());
+      REQUIRE(found->second == entry.value.get());
       REQUIRE(entry.deadline == keys_.deadline({.database = entry.database, .key = entry.key}));
     }
   }

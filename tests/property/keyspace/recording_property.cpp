@@ -2,11 +2,13 @@
 #include <sepal/base/gate.hpp>
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include "bloom/plan/probe.hpp"
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
 #include "support/recording_journal.hpp"
+#include "support/values.hpp"
 
 namespace recording_property {
 
@@ -136,7 +138,7 @@ class Model {
 
   static void check(const Keyspace& keys, DatabaseKey key, const ModelFilter& expected) {
     REQUIRE(keys.deadline(key) == expected.deadline);
-    const bloom::Filter& filter = *keys.find(key);
+    const bloom::Filter& filter = *sepal::test::filter_at(keys, key);
     REQUIRE(filter.options() == expected.options);
     REQUIRE(filter.item_count() == expected.told.size());
     const auto layers = filter.layers();
@@ -217,21 +219,23 @@ class Worker {
     const auto added = std::make_unique<bool[]>(count);
     {
       gate_.enter(side_);
-      bloom::Filter* const filter = keys_.find(key);
-      const bool done = filter != nullptr && mutator_.try_add(key, *filter, views, {added.get(), count});
+      bloom::Filter* const filter = sepal::test::filter_at(keys_, key);
+      const bool done =
+          filter != nullptr && sepal::writers::try_add(mutator_, key, *filter, views, {added.get(), count});
       gate_.leave(side_);
       if (done) return;
     }
     const GateClosed closed(gate_);
-    bloom::Filter* filter = keys_.find(key);
+    bloom::Filter* filter = sepal::test::filter_at(keys_, key);
     if (filter == nullptr) {
-      const auto created = mutator_.create(key, {.error_rate = 1e-9,
-                                                 .capacity = 1 + below(2000),
-                                                 .expansion = static_cast<std::uint32_t>(1 + below(3)),
-                                                 .seed = 1});
+      const auto created = sepal::writers::create(mutator_, key,
+                                                  {.error_rate = 1e-9,
+                                                   .capacity = 1 + below(2000),
+                                                   .expansion = static_cast<std::uint32_t>(1 + below(3)),
+                                                   .seed = 1});
       filter = *created;
     }
-    mutator_.add_alone(key, *filter, views, outcomes_);
+    sepal::writers::add_alone(mutator_, key, *filter, views, outcomes_);
     log_.commit();
   }
 

@@ -1,5 +1,6 @@
 // The promise of SCAN: a key that exists during the whole iteration is returned exactly once, whatever
 // happens to other keys between the steps.
+#include <sepal/bloom/filter/filter.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
 #include "support/catch.hpp"
@@ -10,8 +11,8 @@ namespace scan_property {
 namespace {
 
 using namespace sepal;
-using keyspace::FilterPtr;
 using keyspace::Keyspace;
+using sepal::bloom::FilterPtr;
 using sepal::test::FreeingHousekeeper;
 
 // Keys that stay, and others that come and go.

@@ -11,6 +11,7 @@
 
 #include "property/session/stress.hpp"
 #include "support/catch.hpp"
+#include "support/values.hpp"
 
 namespace sepal::session::accounting_property {
 namespace {
@@ -323,7 +324,8 @@ class Overseer {
   // Layers are filled to their capacity, never above it, before a filter grows.
   std::string ill_filled(std::size_t key) {
     const GateClosed closed(run_.world.ground.gate);
-    const bloom::Filter* const filter = run_.world.ground.keyspace.find({.database = 0, .key = keys[key]});
+    const bloom::Filter* const filter =
+        sepal::test::filter_at(run_.world.ground.keyspace, {.database = 0, .key = keys[key]});
     if (filter == nullptr) return {};
     const std::vector<bloom::LayerView> layers = filter->layers();
     for (const bloom::LayerView& layer : layers) {

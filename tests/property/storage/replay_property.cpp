@@ -4,11 +4,13 @@
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/storage/replay/replay.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include "support/catch.hpp"
 #include "support/journal_files.hpp"
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"
+#include "support/values.hpp"
 
 namespace replay_property {
 
@@ -80,22 +82,24 @@ class Workload {
   }
 
   void add(DatabaseKey key) {
-    bloom::Filter* filter = filters_.keyspace.find(key);
+    bloom::Filter* filter = sepal::test::filter_at(filters_.keyspace, key);
     if (filter == nullptr) {
       const bloom::FilterOptions options{.error_rate = chance(2) ? 0.1 : 0.001,
                                          .capacity = 1 + below(chance(4) ? 2000 : 20),
                                          .expansion = static_cast<std::uint32_t>(below(4)),
                                          .seed = random_()};
-      filter = *mutator_.create(key, options);
+      filter = *sepal::writers::create(mutator_, key, options);
     }
     std::vector<std::string> items;
     for (std::uint64_t count = 1 + below(chance(8) ? 100 : 4); count > 0; --count)
       items.push_back("item " + std::to_string(below(500)));
     const std::vector<std::string_view> views(items.begin(), items.end());
     bool added[100];
-    if (chance(2) && mutator_.try_add(key, *filter, views, std::span(added).first(views.size()))) return;
+    if (chance(2) &&
+        sepal::writers::try_add(mutator_, key, *filter, views, std::span(added).first(views.size())))
+      return;
     std::vector<bloom::Filter::AddOutcome> outcomes;
-    mutator_.add_alone(key, *filter, views, outcomes);
+    sepal::writers::add_alone(mutator_, key, *filter, views, outcomes);
   }
 
   std::mt19937_64 random_;
@@ -113,7 +117,7 @@ class Generation {
   [[nodiscard]] bool complete() const { return taken_.size() == entries_.size(); }
   void take_one(std::uint64_t position) {
     const keyspace::CutEntry& entry = entries_[taken_.size()];
-    taken_.push_back({.position = position, .header = bloom::header_of(*entry.filter)});
+    taken_.push_back({.position = position, .header = bloom::header_of(*test::held_filter(entry.value))});
   }
 
   // Fills a keyspace as a load would.
@@ -123,7 +127,7 @@ class Generation {
       const bloom::ImageHeader& header = taken_[i].header;
       auto filter = bloom::Filter::restore(header.options, header.layers, test::roomy);
       REQUIRE(filter);
-      const auto layers = entries_[i].filter->layers();
+      const auto layers = test::held_filter(entries_[i].value)->layers();
       for (std::uint32_t layer = 0; layer < header.layers.size(); ++layer)
         (*filter)->fill_bits(layer, 0, test::bits_of(layers[layer]));
       REQUIRE(keyspace.put({.database = entries_[i].database, .key = entries_[i].key}, *filter,
@@ -150,7 +154,7 @@ class Generation {
 
 bool same(const std::vector<keyspace::CutEntry>& a, keyspace::Keyspace& b) {
   test::FilterMap map;
-  for (auto& entry : b.cut()) map[{entry.database, entry.key}] = entry.filter;
+  for (auto& entry : b.cut()) map[{entry.database, entry.key}] = test::held_filter(entry.value);
   const auto same_deadline = [&](const keyspace::CutEntry& entry) {
     return b.deadline({.database = entry.database, .key = entry.key}) == entry.deadline;
   };

@@ -1,9 +1,11 @@
 // The law: a load gives the saved keyspace. Filters, keys and file boundaries are random.
 #include <sepal/storage/generation/data_directory.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"
+#include "support/values.hpp"
 
 namespace save_load_test {
 
@@ -38,7 +40,7 @@ void add_random_filters(test::Filters& filters, std::mt19937_64& random) {
   for (std::size_t count = below(random, std::size_t{20}); count > 0; --count) {
     const std::uint32_t database = below(random, keyspace::database_count);
     const std::string key = random_key(random);
-    if (filters.keyspace.find({.database = database, .key = key}) != nullptr) continue;
+    if (sepal::test::filter_at(filters.keyspace, {.database = database, .key = key}) != nullptr) continue;
     const bloom::FilterOptions options = random_options(random);
     filters.add(database, key, below(random, 6 * options.capacity + 1), options);
   }
@@ -81,8 +83,8 @@ TEST_CASE("a load restores every bit and every answer of the saved filters", "[s
     REQUIRE(test::same(cut, loaded.filters));
     for (const auto& entry : cut) {
       const bloom::Filter& found = *loaded.filters.at({entry.database, entry.key});
-      CHECK(found.item_count() == entry.filter->item_count());
-      CHECK(answers_alike(*entry.filter, found, random));
+      CHECK(found.item_count() == test::held_filter(entry.value)->item_count());
+      CHECK(answers_alike(*test::held_filter(entry.value), found, random));
     }
   }
 }
@@ -105,7 +107,7 @@ TEST_CASE("a loaded filter grows like the saved one, and loses nothing", "[stora
     const auto loaded = test::load(**directory);
     REQUIRE(loaded.filters.size() == 1);
     bloom::Filter& found = *loaded.filters.begin()->second;
-    bloom::Filter& original = *filters.keyspace.find({.database = 0, .key = "key"});
+    bloom::Filter& original = *sepal::test::filter_at(filters.keyspace, {.database = 0, .key = "key"});
     for (std::uint64_t i = before; i < after; ++i) {
       const std::string item = "key/" + std::to_string(i);
       const auto there = found.add_alone(item, test::roomy);
@@ -129,7 +131,7 @@ test::LoadOutcome loaded_elsewhere(const test::SimulatedDisk& disk) {
 void change_something(test::Filters& filters, std::mt19937_64& random) {
   const auto any_key = [&] { return std::to_string(below(random, 6)); };
   const std::string key = any_key();
-  bloom::Filter* const present = filters.keyspace.find({.database = 0, .key = key});
+  bloom::Filter* const present = sepal::test::filter_at(filters.keyspace, {.database = 0, .key = key});
   switch (below(random, 5)) {
     case 0:
       if (present != nullptr) static_cast<void>(filters.keyspace.rename(0, key, any_key()));
@@ -139,7 +141,8 @@ void change_something(test::Filters& filters, std::mt19937_64& random) {
       break;
     case 2:
       if (present != nullptr)
-        static_cast<void>(filters.keyspace.add_alone(0, *present, std::to_string(random() % 64)));
+        static_cast<void>(
+            sepal::writers::add_alone(filters.keyspace, 0, *present, std::to_string(random() % 64)));
       break;
     default:
       if (present == nullptr)

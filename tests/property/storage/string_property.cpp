@@ -6,10 +6,13 @@
 #include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/storage/replay/replay.hpp>
+#include <sepal/value/image.hpp>
+#include <sepal/writers/string_writer.hpp>
 
 #include "support/catch.hpp"
 #include "support/journal_files.hpp"
 #include "support/storage_fixture.hpp"
+#include "support/values.hpp"
 
 namespace string_property {
 
@@ -41,7 +44,7 @@ void check_same(const Keyspace& keys, const Model& model) {
   REQUIRE(keys.total_size() == model.size());
   for (const auto& [name, expected] : model) {
     INFO("key " << name);
-    const bloom::Filter* const found = keys.find({.database = 0, .key = name});
+    const bloom::Filter* const found = sepal::test::filter_at(keys, {.database = 0, .key = name});
     REQUIRE(found != nullptr);
     REQUIRE(found->is_string());
     const BitString string(*found);
@@ -63,7 +66,9 @@ class Save {
  public:
   Save(const Keyspace& keys, std::uint64_t position) : position_(position) {
     for (const keyspace::CutEntry& entry : keys.cut())
-      strings_.push_back({.key = std::string(entry.key), .string = entry.filter, .deadline = entry.deadline});
+      strings_.push_back({.key = std::string(entry.key),
+                          .string = test::held_filter(entry.value),
+                          .deadline = entry.deadline});
   }
   // Takes the head of a string, or reads a piece of its bits. `random` says of which string.
   void step(std::mt19937_64& random) {
@@ -91,7 +96,7 @@ class Save {
  private:
   struct Saved {
     std::string key;
-    keyspace::FilterPtr string;
+    sepal::bloom::FilterPtr string;
     Deadline deadline = keyspace::no_deadline;
     std::vector<std::byte> image{};
     std::size_t bits_at = 0;
@@ -192,8 +197,9 @@ class World {
     const DatabaseKey key{.database = 0, .key = name};
     const std::uint64_t position = 8 * any_offset() + below(8);
     const bool was_set = model_.contains(name) && model_bit(model_[name].bytes, position);
-    if (const bloom::Filter* const found = keys().find(key); found != nullptr && below(3) != 0) {
-      const auto answer = mutator_.try_set_bit(key, *found, position);
+    if (const bloom::Filter* const found = sepal::test::filter_at(keys(), key);
+        found != nullptr && below(3) != 0) {
+      const auto answer = sepal::writers::try_set_bit(mutator_, key, *found, position);
       if (answer) {
         REQUIRE(*answer == was_set);
         std::string& bytes = model_[name].bytes;
@@ -211,7 +217,8 @@ class World {
   }
   void write(const std::string& name, std::uint64_t offset, const std::string& bytes) {
     if (offset + bytes.size() > length_max) return;
-    REQUIRE(mutator_.write({.database = 0, .key = name}, offset, std::as_bytes(std::span(bytes))));
+    REQUIRE(sepal::writers::write(mutator_, {.database = 0, .key = name}, offset,
+                                  std::as_bytes(std::span(bytes))));
     std::string& all = model_[name].bytes;
     all.resize(std::max<std::size_t>(all.size(), offset + bytes.size()));
     all.replace(offset, bytes.size(), bytes);
@@ -220,19 +227,19 @@ class World {
     auto made = BitString::of(bytes, test::roomy);
     REQUIRE(made);
     const Deadline deadline = below(3) == 0 ? 1000 + below(3) : keyspace::no_deadline;
-    REQUIRE(mutator_.put_string({.database = 0, .key = name}, *made, deadline));
+    REQUIRE(sepal::writers::put_string(mutator_, {.database = 0, .key = name}, *made, deadline));
     model_[name] = {.bytes = bytes, .deadline = deadline};
   }
   // Through the payload of DUMP and RESTORE, or through an image, as COPY does.
   void copy(const std::string& from, const std::string& to) {
-    const bloom::Filter* const source = keys().find({.database = 0, .key = from});
+    const bloom::Filter* const source = sepal::test::filter_at(keys(), {.database = 0, .key = from});
     if (source == nullptr) return;
     const std::string dump = bloom::rdb_dump_of(BitString(*source).text());
     const auto made = below(2) == 0 ? bloom::decode_rdb_string(std::as_bytes(std::span(dump)), test::roomy)
-                                    : bloom::filter_of(bloom::whole_image(*source), test::roomy);
+                                    : value::value_of(value::image_of(*source), test::roomy);
     REQUIRE(made);
     const Deadline deadline = model_[from].deadline;
-    REQUIRE(mutator_.put_string({.database = 0, .key = to}, *made, deadline));
+    REQUIRE(sepal::writers::put_string(mutator_, {.database = 0, .key = to}, *made, deadline));
     model_[to] = ModelString(model_[from]);
   }
   void change_key(const std::string& name, std::uint32_t kind) {
@@ -263,7 +270,7 @@ class World {
   // Compares what commands on bits look for with what a loop finds.
   void look_at(const std::string& name, const std::string& bytes) const {
     INFO("key " << name);
-    const BitString string(*filters_.keyspace.find({.database = 0, .key = name}));
+    const BitString string(*sepal::test::filter_at(filters_.keyspace, {.database = 0, .key = name}));
     const std::uint64_t bits = 8 * bytes.size();
     const std::uint64_t begin = below(bits + 1);
     const std::uint64_t end = std::min<std::uint64_t>(bits, begin + below(below(2) == 0 ? 200 : 70'000));

@@ -1,8 +1,11 @@
 #include "app/threads/filter_watch.hpp"
 
+#include <sepal/writers/bloom_writer.hpp>
+
 #include "support/catch.hpp"
 #include "support/eventually.hpp"
 #include "support/freeing_housekeeper.hpp"
+#include "support/values.hpp"
 
 namespace filter_watch_test {
 
@@ -15,7 +18,8 @@ using namespace std::chrono_literals;
 struct World {
   void create(const std::string& key, std::uint64_t capacity, std::uint32_t database = 0) {
     const GateClosed closed(gate);
-    if (!keyspace.create({.database = database, .key = key}, {.capacity = capacity})) FAIL("no filter");
+    if (!sepal::writers::create(keyspace, {.database = database, .key = key}, {.capacity = capacity}))
+      FAIL("no filter");
   }
   test::FreeingHousekeeper housekeeper;
   keyspace::Keyspace keyspace{{}, housekeeper};
@@ -57,7 +61,8 @@ TEST_CASE("the watch sees filters come, change and go", "[watch]") {
   {
     const GateEntered inside(world.gate, 0);
     bool added = false;
-    REQUIRE(world.keyspace.find({.database = 0, .key = "a"})->try_add(Fingerprint{1, 2}, added));
+    REQUIRE(sepal::test::filter_at(world.keyspace, {.database = 0, .key = "a"})
+                ->try_add(Fingerprint{1, 2}, added));
   }
   REQUIRE(test::eventually([&] { return watch.seen()->back().facts.item_count == 1; }));
   CHECK(watch.seen()->back().measured.fill > 0);

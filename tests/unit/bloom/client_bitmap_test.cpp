@@ -57,7 +57,7 @@ class Client {
   std::string string_;
 };
 
-FilterPtr string_of(const std::string& bytes) {
+value::ValuePtr string_of(const std::string& bytes) {
   return *BitString::of(bytes, plenty);
 }
 
@@ -283,7 +283,7 @@ TEST_CASE("the serialised form of Guava says what its bits mean", "[filter][clie
     const ClientBits bits{.scheme = scheme, .bit_count = 64 * 151, .probe_count = 7};
     Client client(bits);
     for (int i = 0; i < 500; ++i) client.add(item(i));
-    const FilterPtr string = string_of(client.guava_string());
+    const value::ValuePtr string = string_of(client.guava_string());
     const auto read = bits_of_guava(*string);
     REQUIRE(read);
     CHECK(*read == bits);
@@ -328,7 +328,7 @@ TEST_CASE("a bitmap that has another number of bits is refused", "[filter][clien
 
 TEST_CASE("the limits of a filter hold for a bitmap, and its making can be given up", "[filter][client]") {
   const ClientBits bits{.scheme = Scheme::guava_64, .bit_count = 1 << 20, .probe_count = 7};
-  const FilterPtr string = string_of(std::string(1 << 17, '\x11'));
+  const value::ValuePtr string = string_of(std::string(1 << 17, '\x11'));
   const FilterPtr made = *filter_of_bitmap(*string, bitmap_of(bits, 1000), plenty, {});
   const auto with_bytes = [&](std::uint64_t bytes_max) {
     return filter_of_bitmap(*string, bitmap_of(bits, 1000), {.bytes_max = bytes_max, .layers_max = 64}, {});

@@ -1,5 +1,6 @@
 // Dumps of Sepal's own filters: what sepald and sepal.so write, and changed ones.
 #include <sepal/bloom/foreign/rdb.hpp>
+#include <sepal/value/image.hpp>
 
 #include "support/catch.hpp"
 #include "support/rdb_dump.hpp"
@@ -22,11 +23,11 @@ FilterPtr grown(std::uint64_t capacity, std::uint64_t item_count) {
 }
 
 std::string dump_of(const FilterPtr& filter) {
-  const Frozen frozen(filter);
+  const value::Frozen frozen{value::ValuePtr(filter)};
   std::string dump;
-  const auto pieces = rdb_dump_of(frozen, {});
+  const auto pieces = rdb_dump_of(frozen.view(), {});
   for (const std::string& piece : *pieces) dump += piece;
-  CHECK(dump.size() == rdb_dump_bytes(frozen));
+  CHECK(dump.size() == rdb_dump_bytes(frozen.view()));
   return dump;
 }
 

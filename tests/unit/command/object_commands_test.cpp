@@ -1,4 +1,5 @@
 #include "support/catch.hpp"
+#include "support/values.hpp"
 #include "world.hpp"
 
 namespace object_commands_test {
@@ -15,7 +16,8 @@ TEST_CASE("MEMORY USAGE counts the filter and the key", "[command]") {
   const std::string long_key(1000, 'k');
   world.send({"BF.RESERVE", "k", "0.01", "100000"});
   world.send({"BF.RESERVE", long_key, "0.01", "100000"});
-  const std::uint64_t filter_bytes = world.keyspace.find({.database = 0, .key = "k"})->byte_count();
+  const std::uint64_t filter_bytes =
+      sepal::test::filter_at(world.keyspace, {.database = 0, .key = "k"})->byte_count();
   const std::uint64_t usage = number(world.send({"MEMORY", "USAGE", "k"}));
   CHECK(usage > filter_bytes);
   CHECK(usage < filter_bytes + 100);

@@ -5,6 +5,7 @@
 #include <sepal/command/run/partial_run.hpp>
 
 #include "support/catch.hpp"
+#include "support/values.hpp"
 #include "unit/command/world.hpp"
 
 namespace string_commands_test {
@@ -36,7 +37,7 @@ struct World : command::testing::World {
     CHECK(bytes <= recording.admitted_bytes() - admitted_before);
   }
   std::string text(std::string_view key) {
-    const bloom::Filter* const value = keyspace.find({.database = 0, .key = key});
+    const bloom::Filter* const value = sepal::test::filter_at(keyspace, {.database = 0, .key = key});
     REQUIRE(value != nullptr);
     return bloom::BitString(*value).text();
   }

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "support/values.hpp"
+
 namespace sepal::command::testing {
 namespace {
 
@@ -161,7 +163,7 @@ std::string World::adopt_first() {
   const auto waiting = std::move(adoptions.waiting.front());
   adoptions.waiting.clear();
   const JobContext job{
-      .limits = keyspace.filter_limits(), .hold = [](std::uint64_t) { return Result<void>(); }, .go_on = {}};
+      .limits = keyspace.value_limits(), .hold = [](std::uint64_t) { return Result<void>(); }, .go_on = {}};
   resp::Reply reply;
   if (waiting.errand.run) {
     waiting.errand.run(job)(reply);
@@ -172,7 +174,8 @@ std::string World::adopt_first() {
   auto made = adoption.make(job);
   Result<void> done = made ? Result<void>() : made.error();
   if (made && adoption.still_wanted && !adoption.still_wanted()) done = fail(Errc::no_such_key);
-  if (done && !adoption.replace && keyspace.find(key) != nullptr) done = fail(Errc::key_exists);
+  if (done && !adoption.replace && sepal::test::filter_at(keyspace, key) != nullptr)
+    done = fail(Errc::key_exists);
   if (done) done = keyspace.put(key, *made, adoption.deadline);
   if (done && adoption.adopted) adoption.adopted();
   adoption.answer(reply, done);

@@ -1,7 +1,9 @@
 #include <sepal/keyspace/cut.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
+#include "support/values.hpp"
 
 namespace cut_test {
 
@@ -10,19 +12,19 @@ using namespace sepal::keyspace;
 
 namespace {
 
-using Content = std::map<std::pair<std::uint32_t, std::string>, std::pair<bloom::Filter*, Deadline>>;
+using Content = std::map<std::pair<std::uint32_t, std::string>, std::pair<value::Value*, Deadline>>;
 
 struct Changing {
   test::FreeingHousekeeper housekeeper;
   Keyspace keys{{.memory_max = std::uint64_t{1} << 33}, housekeeper};
 
   void create(std::uint32_t database, const std::string& key) {
-    static_cast<void>(keys.create({.database = database, .key = key}, {}));
+    static_cast<void>(sepal::writers::create(keys, {.database = database, .key = key}, {}));
   }
   [[nodiscard]] Content content() const {
     Content content;
     for (const CutEntry& entry : keys.cut())
-      content[{entry.database, entry.key}] = {entry.filter.get(), entry.deadline};
+      content[{entry.database, entry.key}] = {entry.value.get(), entry.deadline};
     return content;
   }
 };
@@ -30,7 +32,7 @@ struct Changing {
 Content content_of(const std::vector<CutEntry>& entries) {
   Content content;
   for (const CutEntry& entry : entries)
-    content[{entry.database, entry.key}] = {entry.filter.get(), entry.deadline};
+    content[{entry.database, entry.key}] = {entry.value.get(), entry.deadline};
   CHECK(content.size() == entries.size());
   return content;
 }
@@ -106,8 +108,10 @@ TEST_CASE("a cut has the keyspace of its first instant, whatever changes between
           static_cast<void>(changing.keys.rename(database, key, other));
           break;
         case 5:
-          if (bloom::Filter* const moved = changing.keys.find({.database = database, .key = key}))
-            static_cast<void>(changing.keys.put({.database = database, .key = other}, FilterPtr(moved)));
+          if (bloom::Filter* const moved =
+                  sepal::test::filter_at(changing.keys, {.database = database, .key = key}))
+            static_cast<void>(
+                changing.keys.put({.database = database, .key = other}, bloom::FilterPtr(moved)));
           break;
         case 6:
           if (below(40) == 0) changing.keys.flush(database);

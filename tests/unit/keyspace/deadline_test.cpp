@@ -1,4 +1,5 @@
 #include <sepal/keyspace/deadline.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include "keyspace/key_table.hpp"
 #include "support/catch.hpp"
@@ -18,7 +19,7 @@ constexpr WallTime at(std::int64_t milliseconds_since_1970) {
 
 class Waking final : public sepal::test::FreeingHousekeeper {
  public:
-  void dispose(FilterPtr) override { ++disposed; }
+  void dispose(sepal::value::ValuePtr) override { ++disposed; }
   void due_at(Deadline deadline) override { due.push_back(deadline); }
   std::vector<Deadline> due;
   int disposed = 0;
@@ -29,7 +30,7 @@ struct Fixture {
   Keyspace keys{{}, housekeeper};
 
   void create(const std::string& key, Deadline deadline = no_deadline, std::uint32_t database = 0) {
-    REQUIRE(keys.create({.database = database, .key = key}, {}));
+    REQUIRE(sepal::writers::create(keys, {.database = database, .key = key}, {}));
     if (deadline != no_deadline) REQUIRE(keys.set_deadline({.database = database, .key = key}, deadline));
   }
 };

@@ -10,12 +10,12 @@ namespace {
 
 using sepal::keyspace::Deadline;
 using sepal::keyspace::Entry;
-using sepal::keyspace::FilterPtr;
 using sepal::keyspace::KeyTable;
 using sepal::keyspace::Segment;
 using sepal::keyspace::StoredKey;
+using sepal::keyspace::ValuePtr;
 
-FilterPtr make_filter() {
+ValuePtr make_filter() {
   auto created = sepal::bloom::Filter::create({.capacity = 1}, {.bytes_max = 1 << 20});
   REQUIRE(created);
   return *created;
@@ -72,7 +72,7 @@ TEST_CASE("a stored key allocates from one past the inline length on", "[keyspac
 
 TEST_CASE("a segment splits when it would exceed its capacity by one", "[keyspace]") {
   KeyTable table(1);
-  const FilterPtr filter = make_filter();
+  const ValuePtr filter = make_filter();
   for (std::size_t i = 0; i < Segment::capacity_max; ++i) table.insert(std::to_string(i), filter);
   CHECK(table.directory_slots() == 1);
   table.insert("one more", filter);
@@ -83,7 +83,7 @@ TEST_CASE("a segment splits when it would exceed its capacity by one", "[keyspac
 
 TEST_CASE("segments that were split merge only when half a segment holds both", "[keyspace]") {
   KeyTable table(1);
-  const FilterPtr filter = make_filter();
+  const ValuePtr filter = make_filter();
   for (std::size_t i = 0; i <= Segment::capacity_max; ++i) table.insert(std::to_string(i), filter);
   std::size_t left = table.size();
   for (; left > Segment::capacity_max / 2 + 1; --left)
@@ -97,7 +97,7 @@ TEST_CASE("segments that were split merge only when half a segment holds both", 
 TEST_CASE("a segment gives back the memory of removed keys", "[keyspace]") {
   KeyTable table(1);
   const std::uint64_t empty_bytes = table.byte_count();
-  const FilterPtr filter = make_filter();
+  const ValuePtr filter = make_filter();
   for (std::size_t i = 0; i < Segment::capacity_max; ++i) table.insert(std::to_string(i), filter);
   const std::uint64_t full_bytes = table.byte_count() - empty_bytes;
   for (std::size_t i = Segment::capacity_max / 8; i < Segment::capacity_max; ++i)
@@ -109,7 +109,7 @@ TEST_CASE("a table that was emptied takes as much memory as a new one", "[keyspa
   constexpr int key_count = 20'000;
   KeyTable table(7);
   const std::uint64_t empty_bytes = table.byte_count();
-  const FilterPtr filter = make_filter();
+  const ValuePtr filter = make_filter();
   const auto key_of = [](int i) { return "a key long enough to be allocated " + std::to_string(i); };
   for (int i = 0; i < key_count; ++i) table.insert(key_of(i), filter);
   const std::size_t full_slots = table.directory_slots();
@@ -125,7 +125,7 @@ TEST_CASE("memory follows the number of keys when a table shrinks", "[keyspace]"
   constexpr int key_count = 50'000;
   constexpr int left_count = 500;
   KeyTable table(7);
-  const FilterPtr filter = make_filter();
+  const ValuePtr filter = make_filter();
   for (int i = 0; i < key_count; ++i) table.insert(std::to_string(i), filter);
   const std::uint64_t full_bytes = table.byte_count();
   for (int i = left_count; i < key_count; ++i) REQUIRE(table.take(std::to_string(i)) != nullptr);
@@ -135,7 +135,7 @@ TEST_CASE("memory follows the number of keys when a table shrinks", "[keyspace]"
 
 TEST_CASE("keys with the same hash are all found and all visited", "[keyspace]") {
   KeyTable table(0, &spelled_hash);
-  const FilterPtr filter = make_filter();
+  const ValuePtr filter = make_filter();
   constexpr int key_count = 3000;
   const auto key_of = [](int i) { return "12345678901234567890 " + std::to_string(i); };
   for (int i = 0; i < key_count; ++i) table.insert(key_of(i), filter);
@@ -148,7 +148,7 @@ TEST_CASE("keys with the same hash are all found and all visited", "[keyspace]")
 
 TEST_CASE("hashes that begin with the same bits do not make the directory large", "[keyspace]") {
   KeyTable table(0, &spelled_hash);
-  const FilterPtr filter = make_filter();
+  const ValuePtr filter = make_filter();
   constexpr std::uint64_t key_count = 20'000;
   const std::uint64_t prefix = GENERATE(0ull, 0x8000'0000'0000'0000ull, 0xffff'ffff'ff00'0000ull);
   const auto key_of = [&](std::uint64_t i) { return std::to_string(prefix + i * 7919 % key_count); };
@@ -164,7 +164,7 @@ TEST_CASE("hashes that begin with the same bits do not make the directory large"
 
 TEST_CASE("keys with the largest and the smallest hash work like others", "[keyspace]") {
   KeyTable table(0, &spelled_hash);
-  const FilterPtr filter = make_filter();
+  const ValuePtr filter = make_filter();
   const std::string smallest = "0";
   const std::string largest = std::to_string(~std::uint64_t{0});
   table.insert(smallest, filter);
@@ -178,7 +178,7 @@ TEST_CASE("keys with the largest and the smallest hash work like others", "[keys
 
 TEST_CASE("keys that share a position are returned together by a scan", "[keyspace][scan]") {
   KeyTable table(0, &spelled_hash);
-  const FilterPtr filter = make_filter();
+  const ValuePtr filter = make_filter();
   constexpr std::uint64_t position_width = std::uint64_t{1} << (64 - KeyTable::position_bits);
   constexpr std::uint64_t last_position = (std::uint64_t{1} << KeyTable::position_bits) - 1;
   // Five keys at each of these positions, some with the same hash.
@@ -202,7 +202,7 @@ TEST_CASE("keys that share a position are returned together by a scan", "[keyspa
 
 TEST_CASE("all entries are visited once in any order, and in the order of hashes", "[keyspace]") {
   KeyTable table(3);
-  const FilterPtr filter = make_filter();
+  const ValuePtr filter = make_filter();
   constexpr int key_count = 5000;
   for (int i = 0; i < key_count; ++i) table.insert("a key that may be long " + std::to_string(i), filter);
   std::vector<std::string> visited;
@@ -219,7 +219,7 @@ TEST_CASE("all entries are visited once in any order, and in the order of hashes
 TEST_CASE("a prefetch of any keys has no effect on the table", "[keyspace]") {
   const int key_count = GENERATE(0, 1, 70, 20'000);
   KeyTable table(5);
-  const FilterPtr filter = make_filter();
+  const ValuePtr filter = make_filter();
   const auto key_of = [](int i) { return (i % 2 == 0 ? "" : "longer than what fits ") + std::to_string(i); };
   for (int i = 0; i < key_count; ++i) table.insert(key_of(i), filter);
   const std::uint64_t bytes = table.byte_count();
@@ -241,7 +241,7 @@ TEST_CASE("a prefetch of any keys has no effect on the table", "[keyspace]") {
 
 TEST_CASE("a prefetch is harmless where all hashes are equal and where all keys are gone", "[keyspace]") {
   KeyTable table(0, &spelled_hash);
-  const FilterPtr filter = make_filter();
+  const ValuePtr filter = make_filter();
   std::vector<std::string> names;
   for (int i = 0; i < 500; ++i) names.push_back("77 " + std::to_string(i));
   const std::vector<std::string_view> keys(names.begin(), names.end());

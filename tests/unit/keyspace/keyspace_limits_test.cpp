@@ -1,18 +1,20 @@
 #include <sepal/keyspace/keyspace.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include "keyspace/key_table.hpp"
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
+#include "support/values.hpp"
 
 namespace keyspace_limits_test {
 
 namespace {
 
 using namespace sepal;
-using keyspace::FilterPtr;
 using keyspace::Keyspace;
 using keyspace::KeyspaceOptions;
 using keyspace::KeyTable;
+using sepal::bloom::FilterPtr;
 using sepal::test::FreeingHousekeeper;
 
 constexpr std::uint64_t plenty = std::uint64_t{1} << 40;
@@ -63,7 +65,8 @@ TEST_CASE("held memory counts as used, and other filters cannot use it", "[keysp
   CHECK(keys.memory_used() == empty + 2 * filter_bytes + filter_bytes / 2);
   CHECK(keys.hold(filter_bytes).error().code == Errc::memory_limit);
   CHECK(keys.put({.database = 0, .key = "a"}, make_filter()).error().code == Errc::memory_limit);
-  CHECK(keys.create({.database = 0, .key = "a"}, {.capacity = capacity}).error().code == Errc::memory_limit);
+  CHECK(sepal::writers::create(keys, {.database = 0, .key = "a"}, {.capacity = capacity}).error().code ==
+        Errc::memory_limit);
   keys.release(filter_bytes);
   CHECK(keys.put({.database = 0, .key = "a"}, make_filter()));
   keys.release(filter_bytes + filter_bytes / 2);
@@ -87,8 +90,9 @@ TEST_CASE("a key may be as long as its limit, and not a byte longer", "[keyspace
   Keyspace keys({}, housekeeper);
   const std::string longest(keyspace::key_bytes_max, 'k');
   const std::string too_long = longest + "k";
-  REQUIRE(keys.create({.database = 0, .key = longest}, {}));
-  CHECK(keys.create({.database = 0, .key = too_long}, {}).error().code == Errc::key_too_long);
+  REQUIRE(sepal::writers::create(keys, {.database = 0, .key = longest}, {}));
+  CHECK(sepal::writers::create(keys, {.database = 0, .key = too_long}, {}).error().code ==
+        Errc::key_too_long);
   CHECK(keys.put({.database = 0, .key = longest}, make_filter()));
   CHECK(keys.put({.database = 0, .key = too_long}, make_filter()).error().code == Errc::key_too_long);
 
@@ -102,10 +106,10 @@ TEST_CASE("a key may be as long as its limit, and not a byte longer", "[keyspace
 TEST_CASE("keys_max keys fit over all databases, and one more does not", "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({.keys_max = 3}, housekeeper);
-  REQUIRE(keys.create({.database = 0, .key = "a"}, {}));
-  REQUIRE(keys.create({.database = 1, .key = "a"}, {}));
+  REQUIRE(sepal::writers::create(keys, {.database = 0, .key = "a"}, {}));
+  REQUIRE(sepal::writers::create(keys, {.database = 1, .key = "a"}, {}));
   REQUIRE(keys.put({.database = 2, .key = "a"}, make_filter()));
-  const auto created = keys.create({.database = 2, .key = "b"}, {});
+  const auto created = sepal::writers::create(keys, {.database = 2, .key = "b"}, {});
   REQUIRE_FALSE(created);
   CHECK(created.error().code == Errc::key_limit);
   const auto put = keys.put({.database = 2, .key = "b"}, make_filter());
@@ -114,9 +118,9 @@ TEST_CASE("keys_max keys fit over all databases, and one more does not", "[keysp
 
   // A call that adds no key is not refused. The error for a taken key comes before the limit's error.
   CHECK(keys.put({.database = 2, .key = "a"}, make_filter()));
-  CHECK(keys.create({.database = 0, .key = "a"}, {}).error().code == Errc::key_exists);
+  CHECK(sepal::writers::create(keys, {.database = 0, .key = "a"}, {}).error().code == Errc::key_exists);
   REQUIRE(keys.remove({.database = 0, .key = "a"}));
-  CHECK(keys.create({.database = 2, .key = "b"}, {}));
+  CHECK(sepal::writers::create(keys, {.database = 2, .key = "b"}, {}));
 }
 
 TEST_CASE("create may take the last byte of the limit, and not one more", "[keyspace][limits]") {
@@ -128,9 +132,9 @@ TEST_CASE("create may take the last byte of the limit, and not one more", "[keys
     return of_machine ? KeyspaceOptions{.machine_bytes = bytes} : KeyspaceOptions{.memory_max = bytes};
   };
   Keyspace enough(keyspace_of(needed), housekeeper);
-  CHECK(enough.create({.key = key}, {.capacity = capacity}));
+  CHECK(sepal::writers::create(enough, {.key = key}, {.capacity = capacity}));
   Keyspace too_little(keyspace_of(needed - 1), housekeeper);
-  const auto refused = too_little.create({.key = key}, {.capacity = capacity});
+  const auto refused = sepal::writers::create(too_little, {.key = key}, {.capacity = capacity});
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::memory_limit);
   CHECK(too_little.total_size() == 0);
@@ -147,7 +151,7 @@ TEST_CASE("put may take the last byte of the limit, and not one more", "[keyspac
   const auto refused = too_little.put({.key = "k"}, filter);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::memory_limit);
-  CHECK(too_little.find({.key = "k"}) == nullptr);
+  CHECK(sepal::test::filter_at(too_little, {.key = "k"}) == nullptr);
 }
 
 TEST_CASE("put may reuse the bytes of the filter it replaces", "[keyspace][limits]") {
@@ -174,7 +178,9 @@ TEST_CASE("filters that fill a keyspace to its limit fit into another keyspace o
   for (int i = 0;; ++i) {
     const std::string number = std::to_string(i);
     const std::string key = number + std::string(key_bytes, 'k');
-    if (!full.create({.database = static_cast<std::uint32_t>(i % 3), .key = key}, {.capacity = 10})) break;
+    if (!sepal::writers::create(full, {.database = static_cast<std::uint32_t>(i % 3), .key = key},
+                                {.capacity = 10}))
+      break;
   }
   REQUIRE(full.total_size() > 1000);
   auto entries = full.cut();
@@ -182,17 +188,17 @@ TEST_CASE("filters that fill a keyspace to its limit fit into another keyspace o
   Keyspace loaded({.memory_max = memory_max}, housekeeper);
   bool all_put = true;
   for (const auto& entry : entries)
-    all_put &= loaded.put({.database = entry.database, .key = entry.key}, entry.filter).ok();
+    all_put &= loaded.put({.database = entry.database, .key = entry.key}, entry.value).ok();
   CHECK(all_put);
   CHECK(loaded.total_size() == full.total_size());
-  CHECK_FALSE(loaded.create({.key = "one more"}, {.capacity = 1000}));
+  CHECK_FALSE(sepal::writers::create(loaded, {.key = "one more"}, {.capacity = 1000}));
 }
 
 TEST_CASE("a filter that no machine could hold is too large, whatever the limit", "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{1} << 30}) {
     Keyspace keys({.memory_max = limit}, housekeeper);
-    const auto refused = keys.create({.key = "k"}, {.capacity = ~std::uint64_t{0}});
+    const auto refused = sepal::writers::create(keys, {.key = "k"}, {.capacity = ~std::uint64_t{0}});
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code == Errc::too_large);
   }
@@ -201,35 +207,36 @@ TEST_CASE("a filter that no machine could hold is too large, whatever the limit"
 TEST_CASE("memory_max is the limit if it is set, otherwise the machine's memory", "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({.memory_max = 3'000'000, .machine_bytes = 2'000'000, .layers_max = 7}, housekeeper);
-  CHECK(keys.filter_limits().bytes_max == 3'000'000 - keys.memory_used());
-  CHECK(keys.filter_limits().layers_max == 7);
+  CHECK(keys.value_limits().bytes_max == 3'000'000 - keys.memory_used());
+  CHECK(keys.value_limits().layers_max == 7);
   keys.set_memory_max(0);
-  CHECK(keys.filter_limits().bytes_max == 2'000'000 - keys.memory_used());
+  CHECK(keys.value_limits().bytes_max == 2'000'000 - keys.memory_used());
   Keyspace unknown({}, housekeeper);
-  CHECK(unknown.filter_limits().bytes_max == std::uint64_t{1} << 62);
+  CHECK(unknown.value_limits().bytes_max == std::uint64_t{1} << 62);
 }
 
 TEST_CASE("a filter that grows keeps its items", "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({.memory_max = 1'000'000}, housekeeper);
-  auto created = keys.create({.key = "k"}, {.capacity = capacity});
+  auto created = sepal::writers::create(keys, {.key = "k"}, {.capacity = capacity});
   REQUIRE(created);
   const std::uint64_t held = (*created)->byte_count();
-  CHECK(keys.filter_limits(held).bytes_max == keys.filter_limits().bytes_max + held);
+  CHECK(keys.value_limits(held).bytes_max == keys.value_limits().bytes_max + held);
   keys.set_memory_max(1);
-  CHECK(keys.filter_limits().bytes_max == 0);
-  CHECK(keys.filter_limits(held).bytes_max < held);
+  CHECK(keys.value_limits().bytes_max == 0);
+  CHECK(keys.value_limits(held).bytes_max < held);
 }
 
 TEST_CASE("growth is counted, and refused where it would exceed the limit", "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({}, housekeeper);
-  auto created = keys.create({.key = "k"}, {.capacity = 10});
+  auto created = sepal::writers::create(keys, {.key = "k"}, {.capacity = 10});
   REQUIRE(created);
   bloom::Filter& filter = **created;
   const std::uint64_t overhead = keys.memory_used() - filter.byte_count();
   for (int i = 0; filter.layer_count() == 1; ++i)
-    REQUIRE(keys.add_alone(0, filter, std::to_string(i)).refusal == bloom::Filter::Refusal::none);
+    REQUIRE(sepal::writers::add_alone(keys, 0, filter, std::to_string(i)).refusal ==
+            bloom::Filter::Refusal::none);
   CHECK(keys.memory_used() == overhead + filter.byte_count());
   CHECK(keys.memory_peak() == keys.memory_used());
 
@@ -237,7 +244,7 @@ TEST_CASE("growth is counted, and refused where it would exceed the limit", "[ke
   const std::uint64_t used = keys.memory_used();
   auto outcome = bloom::Filter::AddOutcome{};
   for (int i = 0; outcome.refusal == bloom::Filter::Refusal::none; ++i)
-    outcome = keys.add_alone(0, filter, "more " + std::to_string(i));
+    outcome = sepal::writers::add_alone(keys, 0, filter, "more " + std::to_string(i));
   CHECK(outcome.refusal == bloom::Filter::Refusal::too_large);
   CHECK(keys.memory_used() == used);
   CHECK(filter.layer_count() == 2);
@@ -246,11 +253,11 @@ TEST_CASE("growth is counted, and refused where it would exceed the limit", "[ke
 TEST_CASE("a filter grows to layers_max layers, and not to one more", "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({.layers_max = 3}, housekeeper);
-  auto created = keys.create({.key = "k"}, {.capacity = 4, .expansion = 1});
+  auto created = sepal::writers::create(keys, {.key = "k"}, {.capacity = 4, .expansion = 1});
   REQUIRE(created);
   auto outcome = bloom::Filter::AddOutcome{};
   for (int i = 0; outcome.refusal == bloom::Filter::Refusal::none; ++i)
-    outcome = keys.add_alone(0, **created, std::to_string(i));
+    outcome = sepal::writers::add_alone(keys, 0, **created, std::to_string(i));
   CHECK(outcome.refusal == bloom::Filter::Refusal::layer_limit);
   CHECK((*created)->layer_count() == 3);
 }
@@ -262,10 +269,11 @@ TEST_CASE("the memory account returns to that of an empty keyspace, and the peak
   const std::uint64_t empty_bytes = keys.memory_used();
   for (int i = 0; i < 2000; ++i) {
     const auto database = static_cast<std::uint32_t>(i % 3);
-    auto created =
-        keys.create({.database = database, .key = "a rather long key " + std::to_string(i)}, {.capacity = 1});
+    auto created = sepal::writers::create(
+        keys, {.database = database, .key = "a rather long key " + std::to_string(i)}, {.capacity = 1});
     REQUIRE(created);
-    for (int item = 0; item < i % 5; ++item) keys.add_alone(database, **created, std::to_string(item));
+    for (int item = 0; item < i % 5; ++item)
+      sepal::writers::add_alone(keys, database, **created, std::to_string(item));
   }
   const std::uint64_t full_bytes = keys.memory_used();
   CHECK(keys.memory_peak() == full_bytes);
@@ -294,13 +302,13 @@ TEST_CASE("a flush subtracts exactly its own database's bytes from the account",
   Keyspace other_alone({}, housekeeper);
   const int flushed_count = GENERATE(1, 500);
   for (int i = 0; i < 100; ++i) {
-    REQUIRE(keys.create({.database = 9, .key = std::to_string(i)}, {}));
-    REQUIRE(other_alone.create({.database = 9, .key = std::to_string(i)}, {}));
+    REQUIRE(sepal::writers::create(keys, {.database = 9, .key = std::to_string(i)}, {}));
+    REQUIRE(sepal::writers::create(other_alone, {.database = 9, .key = std::to_string(i)}, {}));
   }
   for (int i = 0; i < flushed_count; ++i) {
-    auto created = keys.create({.database = 0, .key = std::to_string(i)}, {.capacity = 1});
+    auto created = sepal::writers::create(keys, {.database = 0, .key = std::to_string(i)}, {.capacity = 1});
     REQUIRE(created);
-    for (const char* const item : {"a", "b", "c"}) keys.add_alone(0, **created, item);
+    for (const char* const item : {"a", "b", "c"}) sepal::writers::add_alone(keys, 0, **created, item);
   }
   keys.flush(0);
   CHECK(keys.memory_used() == other_alone.memory_used());
@@ -312,20 +320,21 @@ TEST_CASE("a flush looks at no filter, and forgets what was counted", "[keyspace
   FreeingHousekeeper housekeeper;
   Keyspace keys({}, housekeeper);
   const bool flushed_is_larger = GENERATE(false, true);
-  REQUIRE(keys.create({.database = 0, .key = "stays"}, {.capacity = 1}));
-  if (!flushed_is_larger) REQUIRE(keys.create({.database = 0, .key = "stays too"}, {.capacity = 1}));
+  REQUIRE(sepal::writers::create(keys, {.database = 0, .key = "stays"}, {.capacity = 1}));
+  if (!flushed_is_larger)
+    REQUIRE(sepal::writers::create(keys, {.database = 0, .key = "stays too"}, {.capacity = 1}));
   const std::uint64_t bytes_before = keys.memory_used();
   for (const std::uint32_t database : {1U, 2U}) {
     const std::uint32_t before_swap = 3 - database;
-    REQUIRE(keys.create({.database = before_swap, .key = "a"}, {.capacity = 1}));
-    REQUIRE(keys.create({.database = before_swap, .key = "b"}, {.capacity = 1}));
+    REQUIRE(sepal::writers::create(keys, {.database = before_swap, .key = "a"}, {.capacity = 1}));
+    REQUIRE(sepal::writers::create(keys, {.database = before_swap, .key = "b"}, {.capacity = 1}));
     REQUIRE(keys.move({.database = before_swap, .key = "b"}, 3));
     REQUIRE(keys.move({.database = 3, .key = "b"}, before_swap));
   }
   keys.swap(1, 2);
   for (const std::uint32_t database : {0U, 1U, 2U})
     keys.for_each_key(database, [&](std::string_view key) {
-      bloom::Filter& filter = *keys.find({.database = database, .key = key});
+      bloom::Filter& filter = *sepal::test::filter_at(keys, {.database = database, .key = key});
       while (filter.layer_count() == 1)
         (void)filter.add_alone(std::to_string(filter.item_count()), {.bytes_max = 1 << 20});
     });
@@ -338,7 +347,7 @@ TEST_CASE("a flush looks at no filter, and forgets what was counted", "[keyspace
 TEST_CASE("over_memory_limit begins one byte past the limit", "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({}, housekeeper);
-  REQUIRE(keys.create({.key = "k"}, {}));
+  REQUIRE(sepal::writers::create(keys, {.key = "k"}, {}));
   CHECK_FALSE(keys.over_memory_limit());
   keys.set_memory_max(keys.memory_used());
   CHECK_FALSE(keys.over_memory_limit());

@@ -2,14 +2,15 @@
 
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
+#include "support/values.hpp"
 
 namespace keyspace_scan_test {
 
 namespace {
 
 using namespace sepal;
-using keyspace::FilterPtr;
 using keyspace::Keyspace;
+using sepal::bloom::FilterPtr;
 using sepal::test::FreeingHousekeeper;
 
 struct Fixture {
@@ -126,8 +127,8 @@ TEST_CASE("a million keys are created, found, scanned and flushed", "[keyspace][
     cursor = step.cursor;
   } while (cursor != 0);
   CHECK(visited == key_count);
-  CHECK(fixture.keys.find({.key = "999999"}) != nullptr);
-  CHECK(fixture.keys.find({.key = "1000000"}) == nullptr);
+  CHECK(sepal::test::filter_at(fixture.keys, {.key = "999999"}) != nullptr);
+  CHECK(sepal::test::filter_at(fixture.keys, {.key = "1000000"}) == nullptr);
   fixture.keys.flush_all();
   CHECK(fixture.keys.total_size() == 0);
 }

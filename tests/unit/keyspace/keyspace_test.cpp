@@ -1,6 +1,8 @@
 #include <sepal/keyspace/keyspace.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include "support/catch.hpp"
+#include "support/values.hpp"
 
 namespace keyspace_test {
 
@@ -8,20 +10,20 @@ namespace {
 
 using namespace sepal;
 using keyspace::DatabaseKey;
-using keyspace::FilterPtr;
 using keyspace::Keyspace;
 using keyspace::KeyspaceOptions;
+using sepal::bloom::FilterPtr;
 
 class RecordingHousekeeper final : public keyspace::Housekeeper {
  public:
-  void dispose(FilterPtr filter) override { disposed.push_back(std::move(filter)); }
+  void dispose(sepal::value::ValuePtr filter) override { disposed.push_back(std::move(filter)); }
   void dispose_database(std::shared_ptr<const void> database) override {
     disposed_databases.push_back(std::move(database));
   }
-  void give_pages(FilterPtr filter, bloom::LayerView layer) override { settling.emplace_back(filter, layer); }
+  void give_pages(value::ValuePtr value) override { settling.push_back(std::move(value)); }
   void due_at(keyspace::Deadline deadline) override { due.push_back(deadline); }
-  std::vector<FilterPtr> disposed;
-  std::vector<std::pair<FilterPtr, bloom::LayerView>> settling;
+  std::vector<value::ValuePtr> disposed;
+  std::vector<value::ValuePtr> settling;
   std::vector<std::shared_ptr<const void>> disposed_databases;
   std::vector<keyspace::Deadline> due;
 };
@@ -31,7 +33,7 @@ struct Fixture {
   Keyspace keys{KeyspaceOptions{}, housekeeper};
 
   bloom::Filter* create(DatabaseKey key, std::uint64_t capacity = 100) {
-    auto created = keys.create(key, {.capacity = capacity});
+    auto created = sepal::writers::create(keys, key, {.capacity = capacity});
     REQUIRE(created);
     return *created;
   }
@@ -49,7 +51,8 @@ TEST_CASE("a key is found in its own database only", "[keyspace]") {
   Fixture fixture;
   bloom::Filter* const created = fixture.create({.database = 3, .key = "users"});
   for (std::uint32_t database = 0; database < keyspace::database_count; ++database)
-    CHECK(fixture.keys.find({.database = database, .key = "users"}) == (database == 3 ? created : nullptr));
+    CHECK(sepal::test::filter_at(fixture.keys, {.database = database, .key = "users"}) ==
+          (database == 3 ? created : nullptr));
   CHECK(fixture.keys.size(3) == 1);
   CHECK(fixture.keys.size(0) == 0);
   CHECK(fixture.keys.total_size() == 1);
@@ -69,23 +72,24 @@ TEST_CASE("keys are bytes: empty, binary and long ones differ", "[keyspace]") {
                                        std::string(keyspace::key_bytes_max, 'x')};
   std::vector<bloom::Filter*> filters;
   for (const auto& name : names) filters.push_back(fixture.create({.key = name}));
-  for (std::size_t i = 0; i < names.size(); ++i) CHECK(fixture.keys.find({.key = names[i]}) == filters[i]);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    CHECK(sepal::test::filter_at(fixture.keys, {.key = names[i]}) == filters[i]);
 }
 
 TEST_CASE("create refuses a taken key and changes nothing", "[keyspace]") {
   Fixture fixture;
   bloom::Filter* const first = fixture.create({.key = "k"});
   const auto changes = fixture.keys.structure_changes();
-  const auto again = fixture.keys.create({.key = "k"}, {.capacity = 5});
+  const auto again = sepal::writers::create(fixture.keys, {.key = "k"}, {.capacity = 5});
   REQUIRE_FALSE(again);
   CHECK(again.error().code == Errc::key_exists);
-  CHECK(fixture.keys.find({.key = "k"}) == first);
+  CHECK(sepal::test::filter_at(fixture.keys, {.key = "k"}) == first);
   CHECK(fixture.keys.structure_changes() == changes);
 }
 
 TEST_CASE("create returns the error of the filter's planning", "[keyspace]") {
   Fixture fixture;
-  const auto refused = fixture.keys.create({.key = "k"}, {.error_rate = 0});
+  const auto refused = sepal::writers::create(fixture.keys, {.key = "k"}, {.error_rate = 0});
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::out_of_range);
   CHECK(fixture.keys.total_size() == 0);
@@ -96,7 +100,7 @@ TEST_CASE("put replaces a filter and hands the old one to the housekeeper", "[ke
   bloom::Filter* const old = fixture.create({.key = "k"});
   const FilterPtr filter = make_filter();
   REQUIRE(fixture.keys.put({.key = "k"}, filter));
-  CHECK(fixture.keys.find({.key = "k"}) == filter.get());
+  CHECK(sepal::test::filter_at(fixture.keys, {.key = "k"}) == filter.get());
   CHECK(fixture.keys.total_size() == 1);
   REQUIRE(fixture.housekeeper.disposed.size() == 1);
   CHECK(fixture.housekeeper.disposed[0].get() == old);
@@ -117,7 +121,7 @@ TEST_CASE("remove deletes a key and hands its filter to the housekeeper", "[keys
   CHECK_FALSE(fixture.keys.remove({.database = 1, .key = "k"}));
   CHECK(fixture.keys.remove({.key = "k"}));
   CHECK_FALSE(fixture.keys.remove({.key = "k"}));
-  CHECK(fixture.keys.find({.key = "k"}) == nullptr);
+  CHECK(sepal::test::filter_at(fixture.keys, {.key = "k"}) == nullptr);
   REQUIRE(fixture.housekeeper.disposed.size() == 1);
   CHECK(fixture.housekeeper.disposed[0].get() == created);
 }
@@ -126,8 +130,8 @@ TEST_CASE("rename moves the filter itself", "[keyspace]") {
   Fixture fixture;
   bloom::Filter* const moved = fixture.create({.key = "from"});
   REQUIRE(fixture.keys.rename(0, "from", "to"));
-  CHECK(fixture.keys.find({.key = "from"}) == nullptr);
-  CHECK(fixture.keys.find({.key = "to"}) == moved);
+  CHECK(sepal::test::filter_at(fixture.keys, {.key = "from"}) == nullptr);
+  CHECK(sepal::test::filter_at(fixture.keys, {.key = "to"}) == moved);
   CHECK(fixture.housekeeper.disposed.empty());
 }
 
@@ -136,7 +140,7 @@ TEST_CASE("rename replaces the filter under the new key", "[keyspace]") {
   bloom::Filter* const moved = fixture.create({.key = "users:next"});
   bloom::Filter* const replaced = fixture.create({.key = "users"});
   REQUIRE(fixture.keys.rename(0, "users:next", "users"));
-  CHECK(fixture.keys.find({.key = "users"}) == moved);
+  CHECK(sepal::test::filter_at(fixture.keys, {.key = "users"}) == moved);
   CHECK(fixture.keys.total_size() == 1);
   REQUIRE(fixture.housekeeper.disposed.size() == 1);
   CHECK(fixture.housekeeper.disposed[0].get() == replaced);
@@ -147,7 +151,7 @@ TEST_CASE("rename onto itself succeeds and changes nothing", "[keyspace]") {
   bloom::Filter* const created = fixture.create({.key = "k"});
   const auto changes = fixture.keys.structure_changes();
   REQUIRE(fixture.keys.rename(0, "k", "k"));
-  CHECK(fixture.keys.find({.key = "k"}) == created);
+  CHECK(sepal::test::filter_at(fixture.keys, {.key = "k"}) == created);
   CHECK(fixture.keys.structure_changes() == changes);
   CHECK(fixture.housekeeper.disposed.empty());
 }
@@ -160,7 +164,7 @@ TEST_CASE("rename of a missing key is an error, and the other key stays as it is
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code == Errc::no_such_key);
   }
-  CHECK(fixture.keys.find({.key = "to"}) == other);
+  CHECK(sepal::test::filter_at(fixture.keys, {.key = "to"}) == other);
 }
 
 TEST_CASE("a flush empties one database and leaves the others", "[keyspace]") {
@@ -169,13 +173,13 @@ TEST_CASE("a flush empties one database and leaves the others", "[keyspace]") {
   for (int i = 0; i < 1000; ++i) fixture.create({.database = 1, .key = std::to_string(i)});
   fixture.create({.database = 2, .key = "kept"});
   for (const auto& entry : fixture.keys.cut())
-    if (entry.key == "500") flushed = entry.filter;
+    if (entry.key == "500") flushed = bloom::FilterPtr(static_cast<bloom::Filter*>(entry.value.get()));
   REQUIRE(flushed != nullptr);
 
   fixture.keys.flush(1);
   CHECK(fixture.keys.size(1) == 0);
   CHECK(fixture.keys.size(2) == 1);
-  CHECK(fixture.keys.find({.database = 1, .key = "500"}) == nullptr);
+  CHECK(sepal::test::filter_at(fixture.keys, {.database = 1, .key = "500"}) == nullptr);
   CHECK(flushed->use_count() == 2);
   fixture.housekeeper.disposed_databases.clear();
   CHECK(flushed->use_count() == 1);
@@ -189,7 +193,7 @@ TEST_CASE("flush_all hands each database over in one piece", "[keyspace]") {
   CHECK(fixture.keys.total_size() == 0);
   CHECK(fixture.housekeeper.disposed_databases.size() == 2);
   fixture.create({.key = "as before"});
-  CHECK(fixture.keys.find({.key = "as before"}) != nullptr);
+  CHECK(sepal::test::filter_at(fixture.keys, {.key = "as before"}) != nullptr);
 }
 
 TEST_CASE("each change of structure is counted once, and nothing else is", "[keyspace]") {
@@ -206,9 +210,10 @@ TEST_CASE("each change of structure is counted once, and nothing else is", "[key
   REQUIRE(fixture.keys.rename(0, "b", "c"));
   ++expected;
   CHECK(counted());
-  CHECK(fixture.keys.add_alone(0, *grown, "first").added);
+  CHECK(sepal::writers::add_alone(fixture.keys, 0, *grown, "first").added);
   CHECK(counted());
-  for (int i = 0; grown->layer_count() == 1; ++i) fixture.keys.add_alone(0, *grown, std::to_string(i));
+  for (int i = 0; grown->layer_count() == 1; ++i)
+    sepal::writers::add_alone(fixture.keys, 0, *grown, std::to_string(i));
   ++expected;
   CHECK(counted());
   CHECK(fixture.keys.remove({.key = "c"}));
@@ -224,30 +229,28 @@ TEST_CASE("each change of structure is counted once, and nothing else is", "[key
   CHECK(counted());
 }
 
-TEST_CASE("big layers are handed over to be settled when they are created, and when a filter grows one",
-          "[keyspace]") {
+TEST_CASE("a filter is handed over for its pages when it is created with a big layer", "[keyspace]") {
   Fixture fixture;
   fixture.create({.key = "small"});
   CHECK(fixture.housekeeper.settling.empty());
   bloom::Filter* const big = fixture.create({.key = "big"}, 4'000'000);
   REQUIRE(fixture.housekeeper.settling.size() == 1);
-  CHECK(fixture.housekeeper.settling[0].first.get() == big);
-  CHECK(fixture.housekeeper.settling[0].second.plan() == big->newest_layer().plan());
+  CHECK(fixture.housekeeper.settling[0].get() == big);
 }
 
 TEST_CASE("layers that were filled before the filter got its key are handed over to be settled",
           "[keyspace]") {
   Fixture fixture;
   const bloom::FilterOptions options{.error_rate = 0.01, .capacity = 4'000'000};
-  const auto planned = bloom::Filter::create(options, fixture.keys.filter_limits());
+  const auto planned = bloom::Filter::create(options, fixture.keys.value_limits());
   REQUIRE(planned);
   const bloom::Filter::LayerState layer{.plan = (*planned)->newest_layer().plan(), .item_count = 0};
   for (const auto filled_by : {bloom::FilledBy::requests, bloom::FilledBy::load}) {
-    const auto filter = bloom::Filter::restore(options, {&layer, 1}, fixture.keys.filter_limits(), filled_by);
+    const auto filter = bloom::Filter::restore(options, {&layer, 1}, fixture.keys.value_limits(), filled_by);
     REQUIRE(filter);
     REQUIRE(fixture.keys.put({.database = 0, .key = "key"}, *filter));
     REQUIRE(fixture.housekeeper.settling.size() == 1);
-    CHECK((fixture.housekeeper.settling[0].first == *filter) == (filled_by == bloom::FilledBy::requests));
+    CHECK((fixture.housekeeper.settling[0] == *filter) == (filled_by == bloom::FilledBy::requests));
   }
 }
 
@@ -277,7 +280,7 @@ TEST_CASE("a cut holds every key of every database, and keeps its filters alive"
   REQUIRE(cut.size() == keyspace::database_count);
   for (const auto& entry : cut) {
     CHECK(entry.key == "in " + std::to_string(entry.database));
-    CHECK(entry.filter->capacity() == 100);
+    CHECK(value::as<bloom::Filter>(entry.value.get())->capacity() == 100);
   }
 }
 

@@ -1,9 +1,11 @@
 #include <sepal/keyspace/mirrors.hpp>
 #include <sepal/keyspace/mutator.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
 #include "support/recording_journal.hpp"
+#include "support/values.hpp"
 
 namespace mirrors_test {
 
@@ -34,13 +36,13 @@ struct Fixture {
 
   explicit Fixture(const bloom::FilterOptions& of_source = precise,
                    const bloom::FilterOptions& of_target = otherwise) {
-    REQUIRE(mutator.create(source, of_source));
-    REQUIRE(mutator.create(target, of_target));
-    REQUIRE(mutator.create({.database = 0, .key = "u"}, precise));
+    REQUIRE(sepal::writers::create(mutator, source, of_source));
+    REQUIRE(sepal::writers::create(mutator, target, of_target));
+    REQUIRE(sepal::writers::create(mutator, {.database = 0, .key = "u"}, precise));
   }
   void mirror() { REQUIRE(mutator.begin_mirror(0, "s", "t")); }
 
-  [[nodiscard]] Filter& filter(DatabaseKey key) const { return *keys.find(key); }
+  [[nodiscard]] Filter& filter(DatabaseKey key) const { return *sepal::test::filter_at(keys, key); }
   [[nodiscard]] bool has(DatabaseKey key, std::string_view item) const {
     bool present = false;
     filter(key).contains({&item, 1}, {&present, 1});
@@ -49,10 +51,10 @@ struct Fixture {
   // Adds like a request under the shared gate.
   bool try_add(DatabaseKey key, const std::vector<std::string_view>& items) {
     const auto added = std::make_unique<bool[]>(items.size());
-    return mutator.try_add(key, filter(key), items, {added.get(), items.size()});
+    return sepal::writers::try_add(mutator, key, filter(key), items, {added.get(), items.size()});
   }
   std::size_t add_alone(DatabaseKey key, const std::vector<std::string_view>& items) {
-    return mutator.add_alone(key, filter(key), items, outcomes);
+    return sepal::writers::add_alone(mutator, key, filter(key), items, outcomes);
   }
   [[nodiscard]] std::size_t refused() const {
     return static_cast<std::size_t>(std::ranges::count_if(
@@ -189,7 +191,7 @@ TEST_CASE("the target has every item that its source refuses", "[keyspace][mirro
   CHECK(fixture.filter(target).item_count() == 20);
   CHECK(fixture.state() == MirrorState::whole);
   // A batch of items that the target knows may be added, because none of them can be new.
-  CHECK(fixture.mutator.try_mirror(fixture.filter(source), views_of(numbered(20))));
+  CHECK(sepal::writers::try_mirror(fixture.mutator, fixture.filter(source), views_of(numbered(20))));
   CHECK(fixture.filter(target).item_count() == 20);
   CHECK(fixture.mutator.target_knew());
 }
@@ -241,10 +243,10 @@ TEST_CASE("a mirror ends when either end is removed, replaced or flushed", "[key
     REQUIRE(fixture.mutator.rename(0, "u", "t"));
   }
   SECTION("source put again") {
-    REQUIRE(fixture.keys.put(source, *Filter::create(precise, fixture.keys.filter_limits())));
+    REQUIRE(fixture.keys.put(source, *Filter::create(precise, fixture.keys.value_limits())));
   }
   SECTION("target put again") {
-    REQUIRE(fixture.keys.put(target, *Filter::create(precise, fixture.keys.filter_limits())));
+    REQUIRE(fixture.keys.put(target, *Filter::create(precise, fixture.keys.value_limits())));
   }
   SECTION("source moved to another database") {
     REQUIRE(fixture.mutator.move(source, 1));
@@ -315,7 +317,7 @@ TEST_CASE("the number of mirrors has a limit", "[keyspace][mirror]") {
   Fixture fixture;
   const auto key = [](std::size_t number) { return "k" + std::to_string(number); };
   for (std::size_t i = 0; i < 2 * keyspace::mirrors_max; ++i)
-    REQUIRE(fixture.mutator.create({.database = 0, .key = key(i)}, {}));
+    REQUIRE(sepal::writers::create(fixture.mutator, {.database = 0, .key = key(i)}, {}));
   for (std::size_t i = 0; i < keyspace::mirrors_max; ++i)
     REQUIRE(fixture.mutator.begin_mirror(0, key(2 * i), key(2 * i + 1)));
   CHECK(fixture.mutator.begin_mirror(0, "s", "t").error().code == Errc::key_limit);
@@ -332,8 +334,8 @@ TEST_CASE("an add to a source records no more than was reserved", "[keyspace][mi
   const std::uint64_t before = fixture.told_bytes();
   fixture.add_alone(source, views_of(items));
   CHECK(fixture.told_bytes() - before <=
-        keyspace::record_bytes_of_adds_alone(1, item_count, 3) +
-            keyspace::record_bytes_of_mirror(fixture.keys.mirrors(), item_count, 3));
+        sepal::writers::record_bytes_of_adds_alone(1, item_count, 3) +
+            sepal::writers::record_bytes_of_mirror(fixture.keys.mirrors(), item_count, 3));
   // The source knows every 33rd item, so that the records of the two filters end at different items.
   Fixture often({.capacity = 10'000}, {.error_rate = 1e-9, .capacity = 1, .expansion = 32768});
   for (std::size_t i = 0; i < item_count; i += 33) often.add_alone(source, {items[i]});
@@ -341,15 +343,15 @@ TEST_CASE("an add to a source records no more than was reserved", "[keyspace][mi
   const std::uint64_t often_before = often.told_bytes();
   often.add_alone(source, views_of(items));
   CHECK(often.told_bytes() - often_before <=
-        keyspace::record_bytes_of_adds_alone(1, item_count, 3) +
-            keyspace::record_bytes_of_mirror(often.keys.mirrors(), item_count, 3));
+        sepal::writers::record_bytes_of_adds_alone(1, item_count, 3) +
+            sepal::writers::record_bytes_of_mirror(often.keys.mirrors(), item_count, 3));
   Fixture roomy({.capacity = 10'000}, {.capacity = 10'000});
   roomy.mirror();
   const std::uint64_t roomy_before = roomy.told_bytes();
   REQUIRE(roomy.try_add(source, views_of(items)));
   CHECK(roomy.told_bytes() - roomy_before <=
-        keyspace::record_bytes_of_adds(1, item_count) +
-            keyspace::record_bytes_of_mirror(roomy.keys.mirrors(), item_count, 0));
+        sepal::writers::record_bytes_of_adds(1, item_count) +
+            sepal::writers::record_bytes_of_mirror(roomy.keys.mirrors(), item_count, 0));
 }
 
 }  // namespace mirrors_test

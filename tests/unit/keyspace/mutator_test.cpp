@@ -1,9 +1,11 @@
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
 #include "support/recording_journal.hpp"
+#include "support/values.hpp"
 
 namespace mutator_test {
 
@@ -47,8 +49,8 @@ TEST_CASE("the log gets no record of a call that changes nothing", "[keyspace]")
   CHECK_FALSE(fixture.mutator.rename(0, "a", "b"));
   CHECK(fixture.told().empty());
 
-  REQUIRE(fixture.mutator.create({.database = 0, .key = "a"}, {}));
-  CHECK_FALSE(fixture.mutator.create({.database = 0, .key = "a"}, {}));
+  REQUIRE(sepal::writers::create(fixture.mutator, {.database = 0, .key = "a"}, {}));
+  CHECK_FALSE(sepal::writers::create(fixture.mutator, {.database = 0, .key = "a"}, {}));
   CHECK(fixture.mutator.rename(0, "a", "a"));
   fixture.mutator.flush(1);
   CHECK(fixture.told().size() == 1);
@@ -57,10 +59,10 @@ TEST_CASE("the log gets no record of a call that changes nothing", "[keyspace]")
 TEST_CASE("the log gets an adopted filter's image, or the number of its file", "[keyspace]") {
   Fixture fixture;
   const DatabaseKey key{.database = 2, .key = "a"};
-  REQUIRE(fixture.mutator.create(key, {}));
+  REQUIRE(sepal::writers::create(fixture.mutator, key, {}));
   const auto made = bloom::Filter::create({.capacity = 10, .seed = 3}, {.bytes_max = 1 << 20});
   REQUIRE(fixture.mutator.adopt(key, *made, 55));
-  CHECK(fixture.keys.find(key) == made->get());
+  CHECK(sepal::test::filter_at(fixture.keys, key) == made->get());
   CHECK(fixture.keys.deadline(key) == 55);
   const auto other = bloom::Filter::create({.capacity = 10, .seed = 4}, {.bytes_max = 1 << 20});
   REQUIRE(fixture.mutator.adopt(key, *other, keyspace::no_deadline, {.number = 7, .seal = 8}));
@@ -81,21 +83,21 @@ TEST_CASE("the log gets an adopted filter's image, or the number of its file", "
 TEST_CASE("a filter that does not fit is not recorded, and changes nothing", "[keyspace]") {
   Fixture fixture;
   const DatabaseKey key{.database = 2, .key = "a"};
-  REQUIRE(fixture.mutator.create(key, {}));
-  const bloom::Filter* const before = fixture.keys.find(key);
+  REQUIRE(sepal::writers::create(fixture.mutator, key, {}));
+  const bloom::Filter* const before = sepal::test::filter_at(fixture.keys, key);
   fixture.keys.set_memory_max(1000);
   const auto made = bloom::Filter::create({.capacity = 10'000, .seed = 3}, {.bytes_max = 1 << 20});
   const auto refused = fixture.mutator.adopt(key, *made, 55);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::memory_limit);
-  CHECK(fixture.keys.find(key) == before);
+  CHECK(sepal::test::filter_at(fixture.keys, key) == before);
   CHECK(fixture.told().size() == 1);
 }
 
 TEST_CASE("the log gets a new filter's options and first layer", "[keyspace]") {
   Fixture fixture;
-  const auto created =
-      fixture.mutator.create({.database = 2, .key = "a"}, {.error_rate = 0.001, .capacity = 500, .seed = 9});
+  const auto created = sepal::writers::create(fixture.mutator, {.database = 2, .key = "a"},
+                                              {.error_rate = 0.001, .capacity = 500, .seed = 9});
   REQUIRE(created);
   const auto told = fixture.told();
   REQUIRE(told.size() == 1);
@@ -109,11 +111,12 @@ TEST_CASE("the log gets a new filter's options and first layer", "[keyspace]") {
 TEST_CASE("the log gets a new layer after the earlier adds, and before adds to that layer", "[keyspace]") {
   Fixture fixture;
   const DatabaseKey key{.database = 0, .key = "a"};
-  const auto created = fixture.mutator.create(key, {.error_rate = 1e-9, .capacity = 3, .seed = 1});
+  const auto created =
+      sepal::writers::create(fixture.mutator, key, {.error_rate = 1e-9, .capacity = 3, .seed = 1});
   REQUIRE(created);
   std::vector<bloom::Filter::AddOutcome> outcomes;
   const std::vector<std::string_view> items{"1", "2", "2", "3", "4", "5"};
-  fixture.mutator.add_alone(key, **created, items, outcomes);
+  sepal::writers::add_alone(fixture.mutator, key, **created, items, outcomes);
   CHECK(outcomes.size() == items.size());
   const auto told = fixture.told();
   REQUIRE(told.size() == 4);
@@ -127,11 +130,12 @@ TEST_CASE("the log gets a new layer after the earlier adds, and before adds to t
 TEST_CASE("an add with the gate closed ends at the first item that a full filter refuses", "[keyspace]") {
   Fixture fixture;
   const DatabaseKey key{.database = 0, .key = "a"};
-  const auto created = fixture.mutator.create(key, {.error_rate = 1e-9, .capacity = 2, .expansion = 0});
+  const auto created =
+      sepal::writers::create(fixture.mutator, key, {.error_rate = 1e-9, .capacity = 2, .expansion = 0});
   REQUIRE(created);
   std::vector<bloom::Filter::AddOutcome> outcomes;
   const std::vector<std::string_view> items{"1", "2", "1", "3", "4"};
-  fixture.mutator.add_alone(key, **created, items, outcomes);
+  sepal::writers::add_alone(fixture.mutator, key, **created, items, outcomes);
   REQUIRE(outcomes.size() == 4);
   CHECK(outcomes[2].refusal == bloom::Filter::Refusal::none);
   CHECK(outcomes[3].refusal == bloom::Filter::Refusal::full);
@@ -149,21 +153,21 @@ TEST_CASE("a request records no more than was reserved", "[keyspace]") {
   const auto added = std::make_unique<bool[]>(item_count);
 
   Fixture growing;
-  const auto created =
-      growing.mutator.create(key, {.error_rate = 1e-9, .capacity = 1, .expansion = expansion});
+  const auto created = sepal::writers::create(growing.mutator, key,
+                                              {.error_rate = 1e-9, .capacity = 1, .expansion = expansion});
   REQUIRE(created);
   std::vector<bloom::Filter::AddOutcome> outcomes;
-  growing.mutator.add_alone(key, **created, views, outcomes);
-  CHECK(growing.told_bytes() <= keyspace::record_bytes_of_adds_alone(name.size(), item_count, 40));
+  sepal::writers::add_alone(growing.mutator, key, **created, views, outcomes);
+  CHECK(growing.told_bytes() <= sepal::writers::record_bytes_of_adds_alone(name.size(), item_count, 40));
 
   Fixture roomy;
-  const auto large = roomy.keys.create(key, {.error_rate = 1e-9, .capacity = 10'000});
+  const auto large = sepal::writers::create(roomy.keys, key, {.error_rate = 1e-9, .capacity = 10'000});
   REQUIRE(large);
-  REQUIRE(roomy.mutator.try_add(key, **large, views, {added.get(), item_count}));
-  CHECK(roomy.told_bytes() <= keyspace::record_bytes_of_adds(name.size(), item_count));
+  REQUIRE(sepal::writers::try_add(roomy.mutator, key, **large, views, {added.get(), item_count}));
+  CHECK(roomy.told_bytes() <= sepal::writers::record_bytes_of_adds(name.size(), item_count));
 
   Fixture keys;
-  for (const auto& item : items) REQUIRE(keys.keys.create({.database = 0, .key = item}, {}));
+  for (const auto& item : items) REQUIRE(sepal::writers::create(keys.keys, {.database = 0, .key = item}, {}));
   for (const auto& item : items) REQUIRE(keys.mutator.remove({.database = 0, .key = item}));
   CHECK(keys.told_bytes() <= keyspace::record_bytes_of_keys(views));
 }
@@ -172,11 +176,11 @@ TEST_CASE("without a log the changes are made, and nothing is recorded", "[keysp
   Fixture fixture;
   Mutator silent(fixture.keys, nullptr);
   const DatabaseKey key{.database = 0, .key = "a"};
-  const auto created = silent.create(key, {.capacity = 10, .expansion = 1});
+  const auto created = sepal::writers::create(silent, key, {.capacity = 10, .expansion = 1});
   REQUIRE(created);
   const std::string_view item = "1";
   bool added = false;
-  CHECK(silent.try_add(key, **created, {&item, 1}, {&added, 1}));
+  CHECK(sepal::writers::try_add(silent, key, **created, {&item, 1}, {&added, 1}));
   CHECK(added);
   CHECK(silent.rename(0, "a", "b"));
   CHECK(silent.remove({.database = 0, .key = "b"}));

@@ -10,8 +10,8 @@ namespace segment_test {
 namespace {
 
 using sepal::keyspace::Entry;
-using sepal::keyspace::FilterPtr;
 using sepal::keyspace::Segment;
+using sepal::keyspace::ValuePtr;
 
 std::uint64_t hash_of(std::string_view key) {
   return sepal::hash64(key, 11);

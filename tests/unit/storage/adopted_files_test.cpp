@@ -5,6 +5,7 @@
 
 #include "support/catch.hpp"
 #include "support/replayed.hpp"
+#include "support/values.hpp"
 
 namespace adopted_files_test {
 
@@ -19,9 +20,9 @@ using test::Survival;
 
 namespace {
 
-keyspace::FilterPtr filter_with(std::uint64_t items, std::uint64_t capacity = 100'000) {
+sepal::bloom::FilterPtr filter_with(std::uint64_t items, std::uint64_t capacity = 100'000) {
   test::Filters filters;
-  return keyspace::FilterPtr(&filters.add(0, "made", items, {.capacity = capacity, .seed = 5}));
+  return sepal::bloom::FilterPtr(&filters.add(0, "made", items, {.capacity = capacity, .seed = 5}));
 }
 
 struct Directory {
@@ -52,7 +53,7 @@ struct Recovered {
     return replay_journal(disk, "data", filters.keyspace, gate, {}, {});
   }
   [[nodiscard]] const bloom::Filter* find(DatabaseKey key = some_key) const {
-    return filters.keyspace.find(key);
+    return sepal::test::filter_at(filters.keyspace, key);
   }
 };
 
@@ -201,7 +202,7 @@ TEST_CASE("a memory limit that was lowered later does not stop the replay of a r
   filters.keyspace.set_memory_max(1);
   Gate gate(1);
   REQUIRE(replay_journal(disk, "data", filters.keyspace, gate, {}, {}));
-  CHECK(filters.keyspace.find(some_key) != nullptr);
+  CHECK(sepal::test::filter_at(filters.keyspace, some_key) != nullptr);
 }
 
 TEST_CASE("a record whose file is missing or damaged stops the start, and salvage goes on without it",

@@ -1,9 +1,11 @@
 #include <sepal/storage/format/snapshot_format.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"
+#include "support/values.hpp"
 
 namespace data_directory_test {
 
@@ -226,8 +228,9 @@ TEST_CASE("a save writes only the one changed filter of a hundred big ones", "[s
   const auto first = directory->save(filters.snapshot(), {});
   REQUIRE(first);
   CHECK(first->linked_bytes == 0);
-  static_cast<void>(
-      filters.keyspace.add_alone(0, *filters.keyspace.find({.database = 0, .key = "key 7"}), "one more"));
+  static_cast<void>(sepal::writers::add_alone(
+      filters.keyspace, 0, *sepal::test::filter_at(filters.keyspace, {.database = 0, .key = "key 7"}),
+      "one more"));
 
   std::vector<std::string> created;
   disk.set_observer([&](const char* operation, const Path& path) {
@@ -275,8 +278,9 @@ TEST_CASE("a file is linked as long as neither the key nor the filter under it c
 
   filters.add(0, "key 2", 6000, big);
   CHECK(linked_bytes(*directory, filters) > 0);
-  static_cast<void>(
-      filters.keyspace.add_alone(0, *filters.keyspace.find({.database = 0, .key = "key 2"}), "one more"));
+  static_cast<void>(sepal::writers::add_alone(
+      filters.keyspace, 0, *sepal::test::filter_at(filters.keyspace, {.database = 0, .key = "key 2"}),
+      "one more"));
   const std::uint64_t with_one_changed = linked_bytes(*directory, filters);
   CHECK(with_one_changed > 0);
   CHECK(linked_bytes(*directory, filters) > with_one_changed);
@@ -299,8 +303,9 @@ TEST_CASE("the file of a loaded filter is linked if the filter did not change", 
     return Result<void>();
   };
   REQUIRE(directory->load(test::roomy, sink, {}));
-  static_cast<void>(
-      loaded.keyspace.add_alone(0, *loaded.keyspace.find({.database = 0, .key = "changed"}), "one more"));
+  static_cast<void>(sepal::writers::add_alone(
+      loaded.keyspace, 0, *sepal::test::filter_at(loaded.keyspace, {.database = 0, .key = "changed"}),
+      "one more"));
   const auto report = directory->save(loaded.snapshot(), {});
   REQUIRE(report);
   CHECK(report->linked_bytes > 5000);
@@ -341,7 +346,7 @@ TEST_CASE("adds and growths after the cut do not disturb the save", "[storage]")
   bloom::Filter& filter = filters.add(0, "key", 10, {.error_rate = 0.01, .capacity = 10, .seed = 1});
   const Snapshot snapshot = filters.snapshot();
   for (int i = 0; i < 1000; ++i)
-    static_cast<void>(filters.keyspace.add_alone(0, filter, "later/" + std::to_string(i)));
+    static_cast<void>(sepal::writers::add_alone(filters.keyspace, 0, filter, "later/" + std::to_string(i)));
   CHECK(filters.keyspace.remove({.database = 0, .key = "key"}));
 
   REQUIRE(directory->save(snapshot, {}));

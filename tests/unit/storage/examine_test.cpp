@@ -461,7 +461,7 @@ struct SavedWhileChanged {
     snapshot.journal_position = cut;
     for (std::size_t i = 0; i < snapshot.entries.size(); ++i)
       snapshot.journal_positions[i] =
-          snapshot.entries[i].filter->is_string() ? string_position : filter_position;
+          snapshot.entries[i].value->kind() == value::Kind::string ? string_position : filter_position;
     REQUIRE((*directory)->save(snapshot, {}));
     generation = disk.files();
   }

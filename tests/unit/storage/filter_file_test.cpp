@@ -6,6 +6,7 @@
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"
+#include "support/values.hpp"
 
 namespace filter_file_test {
 
@@ -22,7 +23,8 @@ const Path target = "out/users.sepal";
 FilterFile sample() {
   test::Filters filters;
   filters.add(0, "sample", 5000, {.error_rate = 0.001, .capacity = 4900, .expansion = 250, .seed = 9});
-  FilterFile file{.key = "users", .filter = filters.snapshot().entries[0].filter, .header = {}};
+  FilterFile file{
+      .key = "users", .filter = test::held_filter(filters.snapshot().entries[0].value), .header = {}};
   file.header = bloom::header_of(*file.filter);
   return file;
 }
@@ -115,7 +117,8 @@ TEST_CASE("a cancelled write of a filter file ends, and leaves nothing", "[stora
 TEST_CASE("verify reports every flipped bit of a filter file", "[storage][exhaustive]") {
   test::Filters filters;
   filters.add(0, "small", 12, {.error_rate = 0.1, .capacity = 10, .expansion = 2, .seed = 3});
-  FilterFile file{.key = "users", .filter = filters.snapshot().entries[0].filter, .header = {}};
+  FilterFile file{
+      .key = "users", .filter = test::held_filter(filters.snapshot().entries[0].value), .header = {}};
   file.header = bloom::header_of(*file.filter);
   SimulatedDisk disk;
   disk.put("out/other", {});

@@ -1,11 +1,13 @@
 // The corpus of fuzz_journal_reader: real journals, in the container that the fuzz target reads.
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include "support/catch.hpp"
 #include "support/generation_files.hpp"
 #include "support/journal_files.hpp"
 #include "support/storage_fixture.hpp"
+#include "support/values.hpp"
 
 namespace fuzz_journal_corpus_test {
 
@@ -44,13 +46,13 @@ test::FileMap files_with(const Fill& fill, bool with_generation) {
 }
 
 void add(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace, keyspace::DatabaseKey key, int items) {
-  if (keyspace.find(key) == nullptr)
-    REQUIRE(mutator.create(key, {.error_rate = 0.1, .capacity = 4, .seed = 1}));
+  if (sepal::test::filter_at(keyspace, key) == nullptr)
+    REQUIRE(sepal::writers::create(mutator, key, {.error_rate = 0.1, .capacity = 4, .seed = 1}));
   std::vector<bloom::Filter::AddOutcome> outcomes;
   for (int i = 0; i < items; ++i) {
     const std::string item = "new " + std::to_string(i);
     const std::string_view view = item;
-    mutator.add_alone(key, *keyspace.find(key), {&view, 1}, outcomes);
+    sepal::writers::add_alone(mutator, key, *sepal::test::filter_at(keyspace, key), {&view, 1}, outcomes);
   }
 }
 

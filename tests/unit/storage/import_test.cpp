@@ -59,7 +59,7 @@ class Passes final : public FilterStream {
   std::vector<std::vector<Given>> passes_;
   std::size_t pass_ = 0;
   std::size_t at_ = 0;
-  keyspace::FilterPtr filter_;
+  sepal::bloom::FilterPtr filter_;
   bloom::ImageHeader header_;
   std::string key_;
   NoBits bits_;

@@ -7,6 +7,7 @@
 #include "support/generation_files.hpp"
 #include "support/journal_fixture.hpp"
 #include "support/replayed.hpp"
+#include "support/values.hpp"
 
 namespace replay_groups_test {
 
@@ -93,7 +94,9 @@ struct Started {
     log.end_group();
     REQUIRE(journal->status().frames == frames + 2);
   }
-  [[nodiscard]] std::uint64_t items() const { return filters.keyspace.find(even_key)->item_count(); }
+  [[nodiscard]] std::uint64_t items() const {
+    return sepal::test::filter_at(filters.keyspace, even_key)->item_count();
+  }
 };
 
 // The journal ends before the group, and two later starts go on there.

@@ -2,6 +2,7 @@
 #include <sepal/base/gate.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/storage/replay/replay.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include "support/catch.hpp"
 #include "support/replayed.hpp"
@@ -214,7 +215,7 @@ TEST_CASE("removed segments before the cut that reappear do no harm", "[storage]
   files["journal-000000000005"].resize(100);
   test::Filters filters;
   Gate gate(1);
-  REQUIRE(filters.keyspace.create(some_key, some_options));
+  REQUIRE(sepal::writers::create(filters.keyspace, some_key, some_options));
   SimulatedDisk disk;
   sample.journal.put(disk, "data");
   const auto report = replay_journal(disk, "data", filters.keyspace, gate, {.cut = cut, .positions = {}}, {});
@@ -247,14 +248,14 @@ namespace {
 
 // A generation whose strings, and perhaps a filter, were taken behind its cut.
 struct TakenLater {
-  bloom::FilterPtr string = *bloom::BitString::of("text", test::roomy);
+  value::ValuePtr string = *bloom::BitString::of("text", test::roomy);
   test::Filters filters;
   bloom::Filter& filter = filters.add(0, "key", 3);
 
   [[nodiscard]] ReplayStart start(std::uint64_t cut, std::uint64_t string_position,
                                   std::uint64_t filter_position = 0) const {
     ReplayStart start{.cut = cut, .positions = {}};
-    const auto note = [&](const bloom::Filter& taken, std::uint64_t position) {
+    const auto note = [&](const value::Value& taken, std::uint64_t position) {
       start.positions.note(
           {.database = 0, .key = "key", .filter = nullptr, .cut_position = cut, .journal_position = position},
           taken);
@@ -369,7 +370,7 @@ TEST_CASE("a needed segment of another version is an error; one that is not need
   CHECK_FALSE(mentions(*replayed->error, "salvage"));
   test::Filters filters;
   Gate gate(1);
-  REQUIRE(filters.keyspace.create(some_key, some_options));
+  REQUIRE(sepal::writers::create(filters.keyspace, some_key, some_options));
   CHECK(replay_journal(replayed->disk, "data", filters.keyspace, gate, {.cut = second, .positions = {}}, {}));
   // No release wrote a version below 4.
   sample.journal.files().begin()->second[offsetof(format::SegmentHeader, version)] = std::byte{3};

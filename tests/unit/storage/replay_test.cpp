@@ -1,9 +1,11 @@
 // Journals that end in the middle, damaged ones, ones with wrong contents, and good ones.
 #include <sepal/base/gate.hpp>
 #include <sepal/storage/replay/replay.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include "support/catch.hpp"
 #include "support/replayed.hpp"
+#include "support/values.hpp"
 
 namespace replay_test {
 
@@ -98,12 +100,12 @@ TEST_CASE("replay stops where the journal was off, and reports what it leaves ou
   // A generation that was cut after the gap holds the changes that the journal lacks.
   test::Filters filters;
   Gate gate(1);
-  REQUIRE(filters.keyspace.create(some_key, some_options));
+  REQUIRE(sepal::writers::create(filters.keyspace, some_key, some_options));
   const auto report =
       replay_journal(replayed->disk, "data", filters.keyspace, gate, {.cut = on, .positions = {}}, {});
   REQUIRE(report);
   CHECK_FALSE(report->resumed);
-  CHECK(filters.keyspace.find(some_key)->item_count() == 2);
+  CHECK(sepal::test::filter_at(filters.keyspace, some_key)->item_count() == 2);
 }
 
 TEST_CASE("frames of the greatest length are read, also at the end of a buffer", "[storage][replay]") {
@@ -124,7 +126,7 @@ TEST_CASE("frames of the greatest length are read, also at the end of a buffer",
   const auto replayed = replay(journal);
   REQUIRE_FALSE(replayed->error);
   CHECK(replayed->items() == 20 * count);
-  CHECK(test::contains(*replayed->filters.keyspace.find(some_key), "5"));
+  CHECK(test::contains(*sepal::test::filter_at(replayed->filters.keyspace, some_key), "5"));
 }
 
 TEST_CASE("a cancelled replay ends with that error", "[storage][replay]") {
@@ -150,7 +152,7 @@ TEST_CASE("a lowered memory limit does not stop the replay of accepted changes",
   keyspace::Keyspace keyspace({.memory_max = 1, .machine_bytes = 1 << 20, .keys_max = 0}, housekeeper);
   Gate gate(1);
   CHECK(replay_journal(disk, "data", keyspace, gate, {}, {}));
-  CHECK(keyspace.find(some_key)->item_count() == 3);
+  CHECK(sepal::test::filter_at(keyspace, some_key)->item_count() == 3);
 
   // A filter larger than the machine's memory is refused before it is allocated.
   keyspace::Keyspace tiny({.machine_bytes = 100}, housekeeper);

@@ -1,4 +1,5 @@
 #include <sepal/storage/generation/saver.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include <future>
 
@@ -182,7 +183,7 @@ TEST_CASE("a save has all items that were added before it began, while threads a
   };
   const auto add_alone = [&](std::string_view item) {
     const GateClosed closed(saving.gate);
-    static_cast<void>(saving.filters.keyspace.add_alone(0, filter, item));
+    static_cast<void>(sepal::writers::add_alone(saving.filters.keyspace, 0, filter, item));
   };
   const auto add_items = [&](std::size_t side) {
     for (std::uint64_t i = 0; !ended; ++i) {

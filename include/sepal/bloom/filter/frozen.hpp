@@ -17,8 +17,7 @@
 
 namespace sepal::bloom {
 
-// Called now and then with the number of bytes done; false gives up. May be empty.
-using GoOn = std::function<bool(std::uint64_t bytes_done)>;
+using value::GoOn;
 
 // Keeps the filter alive. Immutable.
 class Frozen {

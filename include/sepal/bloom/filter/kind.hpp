@@ -3,16 +3,27 @@
 
 #include <sepal/bloom/filter/filter.hpp>
 #include <sepal/bloom/plan/layer_plan.hpp>
+#include <sepal/bloom/plan/plan_memo.hpp>
 #include <sepal/value/kind_row.hpp>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace sepal::bloom {
 
 extern const value::KindRow bloom_row;
 extern const value::KindRow string_row;
+extern const value::Payload filter_payload;
+extern const value::Payload string_payload;
+
+// Plans that were made for the filters of a keyspace.
+class SharedPlans final : public value::KindState {
+ public:
+  PlanMemo memo;                     // synchronised
+  std::optional<FilterPlan> newest;  // of the newest filter that was created; exclusive
+};
 
 // --- records of a Bloom filter ----------------------------------------------------------------------------
 //

@@ -31,14 +31,14 @@ struct ClientBitmap {
 };
 
 // The bits of a string in Guava's form. Errors: damaged (it is not in this form). Shared gate.
-Result<ClientBits> bits_of_guava(const Filter& string);
+Result<ClientBits> bits_of_guava(const value::Value& string);
 
 // Makes the filter. The string may be changed meanwhile: what was set before the call is in the filter, and
 // what is set later may be. If the bitmap has more items than `capacity`, by an estimate, that estimate takes
 // its place. Outside the gate. `go_on` hears of the bytes done. Errors: out_of_range (a bit is set that no
 // position has, so the program's number of bits is another one), damaged (no bit is set near the end, though
 // many are set, so it is another one, too), too_large, out_of_memory, io (given up).
-Result<FilterPtr> filter_of_bitmap(const Filter& string, const ClientBitmap& bitmap,
+Result<FilterPtr> filter_of_bitmap(const value::Value& string, const ClientBitmap& bitmap,
                                    const FilterLimits& limits, const GoOn& go_on);
 
 }  // namespace sepal::bloom

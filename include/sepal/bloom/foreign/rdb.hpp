@@ -17,9 +17,9 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
-#include <sepal/bloom/filter/frozen.hpp>
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/bloom/foreign/rdb_reader.hpp>
+#include <sepal/value/kind_row.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -83,8 +83,8 @@ Result<FilterPtr> filter_of(const RdbDump& dump, const FilterLimits& limits);
 
 // The dump of a filter, in pieces, for Reply::bulk_later, and how many bytes they have. Errors: io (`go_on`
 // returned false).
-[[nodiscard]] std::uint64_t rdb_dump_bytes(const Frozen& filter);
-Result<std::vector<std::string>> rdb_dump_of(const Frozen& filter, const GoOn& go_on);
+[[nodiscard]] std::uint64_t rdb_dump_bytes(const value::FrozenView& filter);
+Result<std::vector<std::string>> rdb_dump_of(const value::FrozenView& filter, const value::GoOn& go_on);
 
 // --- a string: 1 byte type 0, the string, and the same footer
 // ------------------------------------------------
@@ -96,6 +96,6 @@ Result<std::vector<std::string>> rdb_dump_of(const Frozen& filter, const GoOn& g
 [[nodiscard]] std::string rdb_dump_of(std::string_view string);
 // The string in a dump. Errors: damaged where the checksum does not match; out_of_range where it does, but
 // this is no string; those of BitString::of.
-Result<FilterPtr> decode_rdb_string(std::span<const std::byte> bytes, const FilterLimits& limits);
+Result<value::ValuePtr> decode_rdb_string(std::span<const std::byte> bytes, const FilterLimits& limits);
 
 }  // namespace sepal::bloom

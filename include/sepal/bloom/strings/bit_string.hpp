@@ -41,17 +41,17 @@ struct BitRange {
   std::uint64_t end = 0;  // behind the last; not below `begin`
 };
 
-// The string in a filter that is_string(). Valid as long as the filter. Members are shared or exclusive, as
+// The string in a value of that kind. Valid as long as the value. Members are shared or exclusive, as
 // those of Filter.
 class BitString {
  public:
   // A string of no bytes, with room for `byte_count` and perhaps some more. Errors: too_large, out_of_memory,
   // mapping_limit.
-  static Result<FilterPtr> with_room(std::uint64_t byte_count, const FilterLimits& limits);
+  static Result<value::ValuePtr> with_room(std::uint64_t byte_count, const FilterLimits& limits);
   // A string of these bytes. Errors: too_large, out_of_memory, mapping_limit.
-  static Result<FilterPtr> of(std::string_view bytes, const FilterLimits& limits);
+  static Result<value::ValuePtr> of(std::string_view bytes, const FilterLimits& limits);
 
-  explicit BitString(const Filter& string);
+  explicit BitString(const value::Value& string);
 
   // --- shared ---------------------------------------------------------------------------------------------
 
@@ -89,13 +89,13 @@ class BitString {
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
   // A string with the same bytes, and room for `byte_count` and for more. A large one shares its memory with
   // this one: what is written to one of them is in both. Errors: too_large, out_of_memory, mapping_limit.
-  [[nodiscard]] Result<FilterPtr> grown(std::uint64_t byte_count, const FilterLimits& limits) const;
+  [[nodiscard]] Result<value::ValuePtr> grown(std::uint64_t byte_count, const FilterLimits& limits) const;
   // Writes bytes that may lie beyond the capacity. Returns null if they are in this string, else a larger one
   // that has them, and takes this one's place. Bytes between the end and `offset` are zero then. `bytes_max`
   // is what the string may take in addition. Errors: too_large (longer than a string can be), memory_limit,
   // out_of_memory, mapping_limit.
-  [[nodiscard]] Result<FilterPtr> write_or_grow(std::uint64_t offset, std::span<const std::byte> bytes,
-                                                std::uint64_t bytes_max);
+  [[nodiscard]] Result<value::ValuePtr> write_or_grow(std::uint64_t offset, std::span<const std::byte> bytes,
+                                                      std::uint64_t bytes_max);
   // Sets bits whose positions were recorded. False if one lies beyond the end.
   [[nodiscard]] bool set_recorded(std::span<const Fingerprint> positions);
 

@@ -19,11 +19,11 @@ namespace sepal::command {
 
 // What a background job gets: limits, a way to reserve memory, and whether to go on.
 struct JobContext {
-  bloom::FilterLimits limits;  // for a filter
+  value::Limits limits;  // for one value
   // Counts about as many bytes as the filter is going to take as used memory, from here on until the filter
   // is under its key or given up. Errors: memory_limit.
   std::function<Result<void>(std::uint64_t byte_count)> hold;
-  bloom::GoOn go_on;  // false: the result is no longer wanted
+  value::GoOn go_on;  // false: the result is no longer wanted
 };
 
 using Answer = std::function<void(resp::Reply& reply)>;
@@ -35,7 +35,7 @@ struct Adoption {
   keyspace::Deadline deadline = keyspace::no_deadline;
   bool replace = false;  // false: a key that is there when the filter is made is an error: key_exists
   // Makes the filter, which no other thread knows. Outside the gate; may block.
-  std::function<Result<keyspace::FilterPtr>(const JobContext& job)> make;
+  std::function<Result<value::ValuePtr>(const JobContext& job)> make;
   // Asked once the filter is made, inside the closed gate, when a key past its deadline is gone; false ends
   // the adoption with no_such_key. May be empty.
   std::function<bool()> still_wanted = {};
@@ -90,7 +90,7 @@ class Transfers {
   [[nodiscard]] virtual bool enabled() const = 0;  // there is a folder; immutable
   // Verifies the whole file. Errors, with a sentence: not_found, damaged, unsupported_version, out_of_range
   // (it holds no filter, or several), too_large, memory_limit, out_of_memory, those of the disk.
-  virtual Result<keyspace::FilterPtr> read(const std::string& name, const JobContext& job) = 0;
+  virtual Result<value::ValuePtr> read(const std::string& name, const JobContext& job) = 0;
   // Written aside, synced and renamed. Errors: those of the disk; io where the file is there already.
   virtual Result<void> write(const OutgoingFile& file, const JobContext& job) = 0;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sepal/base/clock.hpp>
+#include <sepal/base/prefetch.hpp>
 #include <sepal/command/run/context.hpp>
 #include <sepal/command/run/partial_run.hpp>
 

@@ -29,8 +29,10 @@
 
 namespace sepal::keyspace {
 class Keyspace;
+}
+namespace sepal::writers {
 class Uploads;
-}  // namespace sepal::keyspace
+}
 
 namespace sepal::command {
 
@@ -404,7 +406,7 @@ struct Services {
   Owned<LatencyEvents> latency_events = own<LatencyEvents>();
   Owned<RateSampler> rates = own<RateSampler>();
   Owned<Scripts> scripts = own<Scripts>(workers.size());
-  Owned<keyspace::Uploads> uploads = own<keyspace::Uploads>(keyspace);
+  Owned<writers::Uploads> uploads = own<writers::Uploads>(keyspace);
   Owned<Users> users = own<Users>(options.password);
   Owned<AclLog> acl_log = own<AclLog>();
 };

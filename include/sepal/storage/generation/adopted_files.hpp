@@ -39,7 +39,7 @@ class AdoptedFiles {
   // Writes a filter that no other thread adds to; it survives a power cut when this returns. Blocks. One
   // thread at a time. Errors: those of Disk; io when `progress` gave up. After an error no file is left, as
   // far as the disk allows that.
-  Result<keyspace::ImageFile> write(const keyspace::FilterPtr& filter, const ProgressSink& progress);
+  Result<keyspace::ImageFile> write(const value::ValuePtr& value, const ProgressSink& progress);
   // A record names the file now. Called with the gate closed, so that no generation is cut in between.
   void named(const NamedFile& file);
   [[nodiscard]] bool is_named(std::uint64_t number);
@@ -71,7 +71,7 @@ class AdoptedFiles {
 
 // Reads the file that a record names. Blocks. Errors: damaged, with the file's name, also where the file is
 // missing or is another file; those of read_filter_file.
-Result<keyspace::FilterPtr> read_adopted(Disk& disk, const Path& directory, const keyspace::ImageFile& file,
-                                         const bloom::FilterLimits& limits, const ProgressSink& progress);
+Result<bloom::FilterPtr> read_adopted(Disk& disk, const Path& directory, const keyspace::ImageFile& file,
+                                      const bloom::FilterLimits& limits, const ProgressSink& progress);
 
 }  // namespace sepal::storage

@@ -68,7 +68,7 @@ enum class Linking : std::uint8_t { unchanged, none };
 struct LoadedFilter {
   std::uint32_t database = 0;
   std::string key;
-  keyspace::FilterPtr filter;
+  bloom::FilterPtr filter;
   std::uint64_t cut_position = 0;  // at the cut of its generation
   // Its layers and counts are from this position. The position may be before the cut. Then layers and counts
   // did not change between it and the cut.

@@ -19,7 +19,7 @@ namespace sepal::storage {
 
 struct FilterFile {
   std::string key;  // may be empty: an import names the filter
-  keyspace::FilterPtr filter;
+  bloom::FilterPtr filter;
   // The header to be written: the filter's own, except for the counts of its layers.
   bloom::ImageHeader header;
   // The layers of the header, where other threads may add to the filter and grow it; else empty.

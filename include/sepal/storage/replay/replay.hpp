@@ -20,12 +20,12 @@ namespace sepal::storage {
 class FilterPositions {
  public:
   // Notes a loaded filter that was put under its key.
-  void note(const LoadedFilter& loaded, const bloom::Filter& filter);
+  void note(const LoadedFilter& loaded, const value::Value& filter);
   // Whether the filter has what happened at `position` already.
-  [[nodiscard]] bool has(const bloom::Filter& filter, std::uint64_t position) const;
+  [[nodiscard]] bool has(const value::Value& filter, std::uint64_t position) const;
   // The filter is gone, and another may get its address.
-  void forget(const bloom::Filter* filter);
-  void move(const bloom::Filter& filter, std::uint32_t to_database);
+  void forget(const value::Value* filter);
+  void move(const value::Value& filter, std::uint32_t to_database);
   void swap_databases(std::uint32_t database, std::uint32_t other);
   void forget_database(std::uint32_t database);
   void clear() { positions_.clear(); }
@@ -37,7 +37,7 @@ class FilterPositions {
     std::uint64_t position = 0;
     std::uint32_t database = 0;
   };
-  std::unordered_map<const bloom::Filter*, Noted> positions_;
+  std::unordered_map<const value::Value*, Noted> positions_;
   HighestPositions highest_;
 };
 

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <map>
 
-namespace sepal::keyspace {
+namespace sepal::writers {
 
 // Kept as ranges [begin, end). Ranges that overlap or touch are joined at once, so there are as few ranges
 // as there are separate runs, and their lengths add up to the bytes that have come. A byte that comes twice
@@ -48,4 +48,4 @@ class CoveredRanges {
   std::uint64_t byte_count_ = 0;
 };
 
-}  // namespace sepal::keyspace
+}  // namespace sepal::writers

@@ -1,5 +1,5 @@
 #include <sepal/bloom/filter/dump.hpp>
-#include <sepal/keyspace/uploads.hpp>
+#include <sepal/writers/uploads.hpp>
 
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
@@ -10,6 +10,7 @@ namespace {
 
 using namespace sepal;
 using namespace sepal::keyspace;
+using namespace sepal::writers;
 using bloom::Filter;
 using Outcome = Uploads::Outcome;
 using std::chrono::seconds;
@@ -19,7 +20,7 @@ constexpr UploadLimits limits{.count_max = 2, .timeout = seconds(60)};
 const DatabaseKey key{.database = 0, .key = "k"};
 const WallTime start{seconds(1'700'000'000)};
 
-FilterPtr filter_of(std::uint64_t capacity, int first, int count) {
+bloom::FilterPtr filter_of(std::uint64_t capacity, int first, int count) {
   auto filter = *Filter::create({.error_rate = 0.001, .capacity = capacity, .seed = 3}, plenty);
   for (int i = first; i < first + count; ++i) (void)filter->add_alone("item " + std::to_string(i), plenty);
   return filter;
@@ -257,7 +258,7 @@ TEST_CASE("pieces that leave ever more gaps are refused at some point", "[keyspa
 // Reads the summary of the uploads whenever it gets a filter.
 class AskingHousekeeper final : public sepal::test::FreeingHousekeeper {
  public:
-  void dispose(FilterPtr) override {
+  void dispose(sepal::value::ValuePtr) override {
     if (uploads == nullptr) return;
     count_seen = uploads->summary().count;
     ++disposed;

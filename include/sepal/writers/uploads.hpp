@@ -23,7 +23,11 @@
 #include <string>
 #include <utility>
 
-namespace sepal::keyspace {
+namespace sepal::writers {
+
+using keyspace::DatabaseKey;
+using keyspace::Deadline;
+using keyspace::Keyspace;
 
 struct UploadLimits {
   std::uint32_t count_max = 64;
@@ -65,10 +69,10 @@ class Uploads {
   // Shared. Several clients may send pieces of one upload.
   Outcome load(DatabaseKey key, const UploadPiece& piece, WallTime now);
   // Exclusive. The filter of an upload that is whole; the caller alone has it. Null when there is none.
-  FilterPtr take(DatabaseKey key, WallTime now);
+  bloom::FilterPtr take(DatabaseKey key, WallTime now);
   // Any thread. The filter that was taken is under its key. From here on its pieces are known_already, for as
   // long as an upload without new pieces is kept. `filter` has lived since it was taken.
-  void adopted(DatabaseKey key, const bloom::Filter& filter);
+  void adopted(DatabaseKey key, const value::Value& filter);
 
   // Exclusive: drops unfinished uploads, as a flush drops finished keys.
   void flush(std::uint32_t database);
@@ -104,4 +108,4 @@ class Uploads {
   std::uint64_t abandoned_count_ SEPAL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace sepal::keyspace
+}  // namespace sepal::writers

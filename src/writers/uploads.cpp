@@ -1,16 +1,16 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/bloom/filter/dump.hpp>
 #include <sepal/bloom/foreign/redisbloom.hpp>
-#include <sepal/keyspace/uploads.hpp>
+#include <sepal/writers/uploads.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <iterator>
 #include <vector>
 
-#include "keyspace/covered_ranges.hpp"
+#include "writers/covered_ranges.hpp"
 
-namespace sepal::keyspace {
+namespace sepal::writers {
 // Not local to this file, because the class below has a member of this type and is known outside.
 struct UploadHeader {
   bloom::ImageHeader image;
@@ -54,7 +54,7 @@ Result<UploadHeader> read_header(std::span<const std::byte> bytes, std::uint32_t
 // Its mutex is locked while a piece is copied: only clients that send pieces of the same upload meet there.
 class Uploads::Upload {
  public:
-  Upload(UploadHeader header, FilterPtr filter, std::chrono::seconds timeout)
+  Upload(UploadHeader header, bloom::FilterPtr filter, std::chrono::seconds timeout)
       : header_(std::move(header)),
         total_bytes_(header_.image.bitmap_bytes()),
         held_bytes_(filter->byte_count()),
@@ -75,7 +75,7 @@ class Uploads::Upload {
     return covered_.byte_count() == total_bytes_ ? Outcome::whole : Outcome::taken;
   }
 
-  FilterPtr take(WallTime now) {
+  bloom::FilterPtr take(WallTime now) {
     const MutexLock lock(mutex_);
     if (filter_ == nullptr || covered_.byte_count() < total_bytes_) return nullptr;
     keep(now);
@@ -87,17 +87,17 @@ class Uploads::Upload {
     return std::exchange(filter_, nullptr);
   }
   // The address is unique while the filter lives.
-  void adopted(const bloom::Filter& filter) {
+  void adopted(const value::Value& filter) {
     const MutexLock lock(mutex_);
     if (taken_ == &filter) adopted_ = true;
   }
   // Null once the filter was taken.
-  FilterPtr give_up() {
+  bloom::FilterPtr give_up() {
     const MutexLock lock(mutex_);
     return std::exchange(filter_, nullptr);
   }
 
-  void keep(WallTime now) { until_.store(deadline_at(now + timeout_), std::memory_order_relaxed); }
+  void keep(WallTime now) { until_.store(keyspace::deadline_at(now + timeout_), std::memory_order_relaxed); }
   [[nodiscard]] Deadline until() const { return until_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t held_bytes() const { return held_bytes_; }
   [[nodiscard]] bool taken() const {
@@ -172,10 +172,10 @@ class Uploads::Upload {
   const std::uint64_t total_bytes_;
   const std::uint64_t held_bytes_;
   const std::chrono::seconds timeout_;
-  std::atomic<Deadline> until_{no_deadline};                       // Relaxed: nothing is ordered by it.
-  mutable Mutex mutex_ SEPAL_ACQUIRED_AFTER(&Uploads::mutex_);     // Lock order: last.
-  FilterPtr filter_ SEPAL_GUARDED_BY(mutex_);                      // null once it is taken
-  const bloom::Filter* taken_ SEPAL_GUARDED_BY(mutex_) = nullptr;  // only compared: it may be gone
+  std::atomic<Deadline> until_{keyspace::no_deadline};            // Relaxed: nothing is ordered by it.
+  mutable Mutex mutex_ SEPAL_ACQUIRED_AFTER(&Uploads::mutex_);    // Lock order: last.
+  bloom::FilterPtr filter_ SEPAL_GUARDED_BY(mutex_);              // null once it is taken
+  const value::Value* taken_ SEPAL_GUARDED_BY(mutex_) = nullptr;  // only compared: it may be gone
   bool adopted_ SEPAL_GUARDED_BY(mutex_) = false;
   CoveredRanges covered_ SEPAL_GUARDED_BY(mutex_);
 };
@@ -198,7 +198,7 @@ void Uploads::discard(Upload& upload) {
 
 Result<void> Uploads::begin(DatabaseKey key, std::span<const std::byte> header, const UploadLimits& limits,
                             WallTime now) {
-  if (key.key.size() > key_bytes_max) return fail(Errc::key_too_long);
+  if (key.key.size() > keyspace::key_bytes_max) return fail(Errc::key_too_long);
   auto read = read_header(header, keyspace_.options().layers_max);
   if (!read) return read.error();
   // First, so that abandoned uploads count towards no limit, and so that `present` below points to no
@@ -210,7 +210,7 @@ Result<void> Uploads::begin(DatabaseKey key, std::span<const std::byte> header, 
     return fail(Errc::in_use, "as many uploads as there may be are under way");
   // All that can fail comes first, so after an error the key's earlier upload goes on. For a moment both
   // take memory.
-  auto filter = bloom::Filter::restore(read->image.options, read->image.layers, keyspace_.filter_limits(),
+  auto filter = bloom::Filter::restore(read->image.options, read->image.layers, keyspace_.value_limits(),
                                        bloom::FilledBy::requests);
   if (!filter) return filter.error();
   const std::uint64_t held_bytes = (*filter)->byte_count();
@@ -234,9 +234,9 @@ Uploads::Outcome Uploads::load(DatabaseKey key, const UploadPiece& piece, WallTi
   return upload == nullptr ? Outcome::not_found : upload->load(piece, keyspace_.options().layers_max, now);
 }
 
-FilterPtr Uploads::take(DatabaseKey key, WallTime now) {
+bloom::FilterPtr Uploads::take(DatabaseKey key, WallTime now) {
   Upload* const upload = find(key);
-  FilterPtr filter = upload == nullptr ? nullptr : upload->take(now);
+  bloom::FilterPtr filter = upload == nullptr ? nullptr : upload->take(now);
   if (filter == nullptr) return nullptr;
   // The caller puts the filter under its key at once, or the thread `adopter` holds its bytes anew: they
   // must not count twice.
@@ -248,7 +248,7 @@ FilterPtr Uploads::take(DatabaseKey key, WallTime now) {
   return filter;
 }
 
-void Uploads::adopted(DatabaseKey key, const bloom::Filter& filter) {
+void Uploads::adopted(DatabaseKey key, const value::Value& filter) {
   const MutexLock lock(mutex_);
   ++completed_count_;
   const auto found = uploads_.find(Place(key.database, key.key));
@@ -284,16 +284,16 @@ void Uploads::flush_all() {
 
 void Uploads::expire(WallTime now) {
   const std::uint64_t abandoned =
-      drop_if([&](std::uint32_t, const Upload& upload) { return is_past(upload.until(), now); });
+      drop_if([&](std::uint32_t, const Upload& upload) { return keyspace::is_past(upload.until(), now); });
   const MutexLock lock(mutex_);
   abandoned_count_ += abandoned;
 }
 
 Deadline Uploads::earliest_deadline() const {
   const MutexLock lock(mutex_);
-  Deadline earliest = no_deadline;
+  Deadline earliest = keyspace::no_deadline;
   for (const auto& [place, upload] : uploads_)
-    if (earliest == no_deadline || upload->until() < earliest) earliest = upload->until();
+    if (earliest == keyspace::no_deadline || upload->until() < earliest) earliest = upload->until();
   return earliest;
 }
 
@@ -309,4 +309,4 @@ Uploads::Summary Uploads::summary() const {
   return summary;
 }
 
-}  // namespace sepal::keyspace
+}  // namespace sepal::writers

@@ -1,50 +1,50 @@
 // Adds under the shared gate while there are mirrors. They are apart from other adds, which pay for mirrors
 // with one comparison.
-#include <sepal/keyspace/mutator.hpp>
+#include <sepal/writers/bloom_writer.hpp>
 
 #include <algorithm>
 #include <array>
 
-#include "keyspace/recorded_add.hpp"
+#include "writers/recorded_add.hpp"
 
-namespace sepal::keyspace {
+namespace sepal::writers {
 
 // The target comes first, so at no moment does the record have an item of the source that the target lacks.
 // It keeps what the source then refuses.
-bool Mutator::try_add_mirrored(DatabaseKey key, bloom::Filter& filter,
-                               std::span<const std::string_view> items, std::span<bool> added) {
-  if (!try_mirror(filter, items)) return false;
-  return keyspace::try_add(log_, key, filter, items, added);
+bool try_add_mirrored(Mutator& changes, DatabaseKey key, Filter& filter,
+                      std::span<const std::string_view> items, std::span<bool> added) {
+  if (!try_mirror(changes, filter, items)) return false;
+  return try_add(changes.log(), key, filter, items, added);
 }
 
-bool Mutator::try_mirror(const bloom::Filter& source, std::span<const std::string_view> items) noexcept {
-  changed_ = true;
-  const Mirrors::Link* const link = keyspace_.mirrors().whole_from(source);
+bool try_mirror(Mutator& changes, const Filter& source, std::span<const std::string_view> items) noexcept {
+  changes.note_change();
+  const keyspace::Mirrors::Link* const link = changes.keyspace().mirrors().whole_from(source);
   if (link == nullptr) return true;
-  // The answers of the target are for no client. They are read for target_knew_ only, so a part of the
+  // The answers of the target are for no client. They are read for note_target_knew() only, so a part of the
   // items at a time is enough.
   std::array<bool, bloom::recorded_items_max> added;
   while (!items.empty()) {
     const auto some = items.first(std::min(items.size(), added.size()));
     const auto some_added = std::span(added).first(some.size());
-    if (!keyspace::try_add(log_, target_key(*link), *link->target, some, some_added)) return false;
+    if (!try_add(changes.log(), target_key(*link), target_of(*link), some, some_added)) return false;
     // Another worker may have added the item, and its record may still be on its way. If the client were
     // told first, a crash could lose an item that the client was told of.
-    target_knew_ = target_knew_ || std::ranges::find(some_added, false) != some_added.end();
+    if (std::ranges::find(some_added, false) != some_added.end()) changes.note_target_knew();
     items = items.subspan(some.size());
   }
   return true;
 }
 
-std::uint64_t record_bytes_of_mirror(const Mirrors& mirrors, std::size_t item_count,
+std::uint64_t record_bytes_of_mirror(const keyspace::Mirrors& mirrors, std::size_t item_count,
                                      std::uint32_t layers_max) {
   const std::size_t key_bytes = mirrors.key_bytes_max();
   if (layers_max == 0) return record_bytes_of_adds(key_bytes, item_count);
   // Whenever adds of the source are told, adds of the target are told before.
   const std::uint64_t calls_of_source = calls_of_adds_alone(item_count, layers_max);
-  const std::uint64_t broken = record_bytes_max + 2 * key_bytes;  // It names both ends.
+  const std::uint64_t broken = keyspace::record_bytes_max + 2 * key_bytes;  // It names both ends.
   return record_bytes_of_adds_alone(key_bytes, item_count, layers_max) +
-         calls_of_source * (record_bytes_max + key_bytes) + broken;
+         calls_of_source * (keyspace::record_bytes_max + key_bytes) + broken;
 }
 
-}  // namespace sepal::keyspace
+}  // namespace sepal::writers

@@ -1,0 +1,77 @@
+// What changes Bloom filters under their keys: a writer works on a keyspace, keeps its books
+// (Keyspace::change, Keyspace::resized), and, where it is handed a Mutator, tells the log of each change.
+//
+// Each function is shared or exclusive, as the members of Mutator, and throws nothing, as these.
+#pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/bloom/filter/filter.hpp>
+#include <sepal/keyspace/keyspace.hpp>
+#include <sepal/keyspace/mutator.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace sepal::writers {
+
+using bloom::Filter;
+using keyspace::DatabaseKey;
+using keyspace::Keyspace;
+using keyspace::Mutator;
+
+// --- shared -----------------------------------------------------------------------------------------------
+
+// As Filter::try_add. The key names `filter`. If the filter has a mirror, the items are added to the target
+// first, and false may mean that the target has to grow.
+[[nodiscard]] bool try_add(Mutator& changes, DatabaseKey key, Filter& filter,
+                           std::span<const std::string_view> items, std::span<bool> added) noexcept;
+// Adds to the target of the source's mirror, if it has one, items that the source is asked to add. False,
+// with some of them added, when the source needs add_alone() for that.
+[[nodiscard]] bool try_mirror(Mutator& changes, const Filter& source,
+                              std::span<const std::string_view> items) noexcept;
+
+// Makes the plan that create() would need, so that it finds it ready when the gate is closed: planning takes
+// up to a millisecond.
+void plan_ahead(const Keyspace& keyspace, const bloom::FilterOptions& options);
+// The same for add_alone(): the growth of the filter, and of its mirror's target.
+void plan_growth_ahead(const Keyspace& keyspace, const Filter& filter);
+
+// --- exclusive --------------------------------------------------------------------------------------------
+
+// Makes a filter under a key. Errors, the first that holds: out_of_range (there is no such database),
+// key_too_long, key_exists, key_limit, those of Filter::create. Among these, memory_limit says that the
+// memory that is left is too little, and too_large that no machine has enough.
+Result<Filter*> create(Keyspace& keyspace, DatabaseKey key, const bloom::FilterOptions& options);
+Result<Filter*> create(Mutator& changes, DatabaseKey key, const bloom::FilterOptions& options) noexcept;
+
+// Adds one item, growing the filter. A key of `database` names it.
+Filter::AddOutcome add_alone(Keyspace& keyspace, std::uint32_t database, Filter& filter,
+                             std::string_view item);
+
+// Adds item after item, and adds each item to the target of the filter's mirror as well, also one that the
+// filter refuses; a target that refuses an item breaks the mirror. The key names `filter`. `outcomes` has one
+// outcome for each item that was tried: where no target takes an item for which the filter is full, that item
+// is the last. Returns how many of these items, from the first one on, the target has.
+std::size_t add_alone(Mutator& changes, DatabaseKey key, Filter& filter,
+                      std::span<const std::string_view> items,
+                      std::vector<Filter::AddOutcome>& outcomes) noexcept;
+
+// --- the most that changes record -------------------------------------------------------------------------
+
+// In bytes as WorkerLog::admit counts them. The sums do not wrap: there are not enough words in memory for
+// that.
+
+// For try_add().
+[[nodiscard]] std::uint64_t record_bytes_of_adds(std::size_t key_bytes, std::size_t item_count);
+// For Mutator::expire(), create(), Mutator::set_deadline() and add_alone().
+[[nodiscard]] std::uint64_t record_bytes_of_adds_alone(std::size_t key_bytes, std::size_t item_count,
+                                                       std::uint32_t layers_max);
+// Extra bytes while any mirror exists: the adds once more for the target, and one record that the mirror
+// broke. `layers_max` 0: the gate is shared, and nothing grows.
+[[nodiscard]] std::uint64_t record_bytes_of_mirror(const keyspace::Mirrors& mirrors, std::size_t item_count,
+                                                   std::uint32_t layers_max);
+
+}  // namespace sepal::writers
