@@ -76,11 +76,11 @@ Result<void> JournaledWorld::try_recover() {
   if (!directory) return directory.error();
   directory_ = std::move(*directory);
   storage::ReplayStart start;
-  const auto put = [&](std::span<storage::LoadedFilter> filters) -> Result<void> {
+  const auto put = [&](std::span<storage::LoadedValue> filters) -> Result<void> {
     const GateClosed closed(gate_);
     for (auto& loaded : filters) {
-      start.positions.note(loaded, *loaded.filter);
-      if (auto done = keyspace_.put({loaded.database, loaded.key}, std::move(loaded.filter), loaded.deadline);
+      start.positions.note(loaded, *loaded.value);
+      if (auto done = keyspace_.put({loaded.database, loaded.key}, std::move(loaded.value), loaded.deadline);
           !done)
         return done;
     }

@@ -40,12 +40,12 @@ Result<storage::ReplayReport> start(test::SimulatedDisk& disk, Machine& machine)
   auto directory = storage::DataDirectory::open(disk, "data", 1, std::nullopt);
   if (!directory) return directory.error();
   storage::FilterPositions positions;
-  const auto take = [&](std::span<storage::LoadedFilter> filters) {
-    for (storage::LoadedFilter& loaded : filters) {
-      positions.note(loaded, *loaded.filter);
+  const auto take = [&](std::span<storage::LoadedValue> filters) {
+    for (storage::LoadedValue& loaded : filters) {
+      positions.note(loaded, *loaded.value);
       const keyspace::DatabaseKey key{.database = loaded.database, .key = loaded.key};
-      if (auto put = machine.keyspace.put(key, loaded.filter, loaded.deadline); !put) return put;
-      loaded.filter = nullptr;
+      if (auto put = machine.keyspace.put(key, loaded.value, loaded.deadline); !put) return put;
+      loaded.value = nullptr;
     }
     return Result<void>();
   };

@@ -2,6 +2,7 @@
 // of them. An accepted filter or string is written as a filter file and read back, and answers look-ups.
 #include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/storage/generation/filter_file.hpp>
+#include <sepal/value/image.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -48,16 +49,18 @@ void convert(const storage::StreamedFilter& streamed) {
   const bloom::FilterLimits limits{.bytes_max = 2 * bits_max};
   const auto read = storage::read_filter_file(disk, "d/f", limits, {});
   if (!read) std::abort();
-  if (read->key != streamed.key || read->header.bitmap_bytes() != streamed.header->bitmap_bytes())
+  if (read->key != streamed.key ||
+      sepal::value::image_bytes(*read->value) != streamed.head.size() + streamed.body_bytes)
     std::abort();
-  if (read->filter->is_string()) {
-    const sepal::bloom::BitString string(*read->filter);
+  auto& filter = static_cast<sepal::bloom::Filter&>(*read->value);
+  if (filter.is_string()) {
+    const sepal::bloom::BitString string(filter);
     if (string.text().size() != string.length()) std::abort();
     return;
   }
   const std::string_view item = "an item";
   bool present = false;
-  read->filter->contains({&item, 1}, {&present, 1});
+  filter.contains({&item, 1}, {&present, 1});
 }
 
 }  // namespace
@@ -77,7 +80,7 @@ SEPAL_FUZZ_TARGET(fuzz_rdb_file) {
         return 0;
       }
       if (*next == nullptr) break;
-      if (second && (*next)->header->bitmap_bytes() <= bits_max) convert(**next);
+      if (second && (*next)->body_bytes <= bits_max) convert(**next);
     }
     if (second && filters.keys().filters + filters.keys().strings != first_count) std::abort();
     first_count = filters.keys().filters + filters.keys().strings;

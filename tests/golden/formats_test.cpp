@@ -309,11 +309,11 @@ ReplayReport start(SimulatedDisk& disk, keyspace::Keyspace& keyspace) {
   INFO((directory ? "" : directory.error().detail));
   REQUIRE(directory);
   FilterPositions positions;
-  const auto take = [&](std::span<LoadedFilter> filters) {
-    for (LoadedFilter& loaded : filters) {
-      positions.note(loaded, *loaded.filter);
-      REQUIRE(keyspace.put({.database = loaded.database, .key = loaded.key}, loaded.filter, loaded.deadline));
-      loaded.filter = nullptr;
+  const auto take = [&](std::span<LoadedValue> filters) {
+    for (LoadedValue& loaded : filters) {
+      positions.note(loaded, *loaded.value);
+      REQUIRE(keyspace.put({.database = loaded.database, .key = loaded.key}, loaded.value, loaded.deadline));
+      loaded.value = nullptr;
     }
     return Result<void>();
   };

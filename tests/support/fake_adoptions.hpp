@@ -55,7 +55,7 @@ class FakeTransfers final : public command::Transfers {
     return found->second;
   }
   Result<void> write(const command::OutgoingFile& file, const command::JobContext& job) override {
-    auto copied = file.filter.copy(job.limits, job.go_on);
+    auto copied = file.value->copy(job.limits, job.go_on);
     if (!copied) return copied.error();
     files[file.name] = std::move(*copied);
     return {};

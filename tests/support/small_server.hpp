@@ -82,10 +82,10 @@ class SmallServer {
     auto data = storage::DataDirectory::open(disk_, path_, drawn, std::nullopt);
     if (!data) return data.error();
     storage::ReplayStart begin;
-    const auto take = [&](std::span<storage::LoadedFilter> filters) -> Result<void> {
+    const auto take = [&](std::span<storage::LoadedValue> filters) -> Result<void> {
       for (auto& loaded : filters) {
-        begin.positions.note(loaded, *loaded.filter);
-        auto put = keyspace().put({loaded.database, loaded.key}, std::move(loaded.filter), loaded.deadline);
+        begin.positions.note(loaded, *loaded.value);
+        auto put = keyspace().put({loaded.database, loaded.key}, std::move(loaded.value), loaded.deadline);
         if (!put) return put;
       }
       return {};

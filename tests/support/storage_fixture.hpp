@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "freeing_housekeeper.hpp"
+#include "values.hpp"
 
 namespace sepal::test {
 
@@ -57,9 +58,10 @@ struct LoadOutcome {
 
 inline LoadOutcome load(storage::DataDirectory& directory, const bloom::FilterLimits& limits = roomy) {
   LoadOutcome outcome;
-  const auto sink = [&](std::span<storage::LoadedFilter> filters) {
+  const auto sink = [&](std::span<storage::LoadedValue> filters) {
     for (auto& loaded : filters)
-      outcome.filters[{loaded.database, std::move(loaded.key)}] = std::move(loaded.filter);
+      outcome.filters[{loaded.database, std::move(loaded.key)}] =
+          held_filter(std::exchange(loaded.value, nullptr));
     return Result<void>();
   };
   auto report = directory.load(limits, sink, {});

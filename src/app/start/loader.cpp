@@ -49,23 +49,23 @@ Result<storage::GenerationReport> Loader::load(storage::DataDirectory& data) {
     limits = keyspace_.value_limits();
   }
   auto report = data.load(
-      limits, [this](std::span<storage::LoadedFilter> filters) { return take(filters); },
+      limits, [this](std::span<storage::LoadedValue> filters) { return take(filters); },
       [this](const storage::Progress& progress) { return note(progress); });
   // The replay adds its own progress to these bytes.
   if (report) static_cast<void>(note({.bytes_done = report->bytes, .bytes_total = report->bytes}));
   return report;
 }
 
-Result<void> Loader::take(std::span<storage::LoadedFilter> filters) {
+Result<void> Loader::take(std::span<storage::LoadedValue> filters) {
   const GateClosed closed(gate_);
-  for (storage::LoadedFilter& loaded : filters) {
-    SEPAL_ASSERT(loaded.filter != nullptr, "a key is loaded without its filter");
+  for (storage::LoadedValue& loaded : filters) {
+    SEPAL_ASSERT(loaded.value != nullptr, "a key is loaded without its filter");
     auto done =
-        keyspace_.put({.database = loaded.database, .key = loaded.key}, loaded.filter, loaded.deadline);
+        keyspace_.put({.database = loaded.database, .key = loaded.key}, loaded.value, loaded.deadline);
     if (!done) return done;
-    positions_.note(loaded, *loaded.filter);
+    positions_.note(loaded, *loaded.value);
     // It was taken. After an error, the reader names the first filter that is left as the refused one.
-    loaded.filter = nullptr;
+    loaded.value = nullptr;
     ++status_.filters;
   }
   return {};

@@ -34,7 +34,7 @@ class Loader {
                                        const storage::GenerationReport& loaded);
 
  private:
-  Result<void> take(std::span<storage::LoadedFilter> filters);
+  Result<void> take(std::span<storage::LoadedValue> filters);
   // False: give up.
   bool note(const storage::Progress& progress);
   // Called with the gate closed. Whether it is time for a line in the log.

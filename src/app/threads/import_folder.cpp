@@ -82,9 +82,10 @@ Result<value::ValuePtr> ImportFolder::read(const std::string& name, const comman
   // A whole file with no filter or several: for the client it is as good as damaged.
   if (!read && read.error().code == Errc::out_of_range) return fail(Errc::damaged, read.error().detail);
   if (!read) return read.error();
-  if (read->filter->is_string())
-    return fail(Errc::damaged, path.string() + " holds a string instead of a filter");
-  return value::ValuePtr(std::move(read->filter));
+  if (value::as<bloom::Filter>(read->value.get()) == nullptr)
+    return fail(Errc::damaged, path.string() + " holds a " + std::string(value::row_of(*read->value).word) +
+                                   " instead of a filter");
+  return std::move(read->value);
 }
 
 Result<void> ImportFolder::write(const command::OutgoingFile& file, const command::JobContext& job) {
@@ -94,11 +95,7 @@ Result<void> ImportFolder::write(const command::OutgoingFile& file, const comman
   if (!there) return there.error();
   if (*there && !file.replace) return fail(Errc::io, path.string() + " is there already; say REPLACE");
   const auto written = storage::write_filter_file(
-      disk_, path,
-      {.key = file.key,
-       .filter = file.filter.filter(),
-       .header = file.filter.header(),
-       .layers = file.filter.layers()},
+      disk_, path, file.key, file.value->view(),
       [&](const storage::Progress& progress) { return job.go_on(progress.bytes_done); });
   return written ? Result<void>() : written.error();
 }

@@ -335,7 +335,7 @@ Next bf_export(Context& context) {
   // The Frozen is taken with the gate closed. The file is written by a job, which waits for the disk.
   const OutgoingFile file{.name = request.file,
                           .key = std::string(context.words[1]),
-                          .filter = bloom::Frozen(bloom::FilterPtr(filter)),
+                          .value = std::make_shared<const Frozen>(ValuePtr(filter)),
                           .replace = request.replace};
   const auto run = [&transfers = context.services.transfers, file](const JobContext& job) -> Answer {
     return [outcome = transfers.write(file, job)](resp::Reply& reply) { answer_adoption(reply, outcome); };

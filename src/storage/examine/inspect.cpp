@@ -211,10 +211,10 @@ class Inspection {
   }
 
   // What the value counts stands in front of the position at which it was counted.
-  void tell(const LoadedFilter& loaded) {
-    const value::KindRow& row = value::row_of(*loaded.filter);
+  void tell(const LoadedValue& loaded) {
+    const value::KindRow& row = value::row_of(*loaded.value);
     value::Figures told;
-    row.tell(*loaded.filter, told);
+    row.tell(*loaded.value, told);
     const std::span<const value::Figure> figures = told.figures;
     const std::size_t counts = std::min<std::size_t>(figures.size(), 1);
     Fact fact(row.word);

@@ -25,7 +25,7 @@ class RecordSalvage {
  public:
   // In order: every record before it was reached in order too, and told where it ends.
   enum class Reached : std::uint8_t { in_order, by_search };
-  using Take = std::function<Result<void>(LoadedFilter& loaded, Reached reached)>;
+  using Take = std::function<Result<void>(LoadedValue& loaded, Reached reached)>;
   using Lose = std::function<void(const Error& error)>;
 
   RecordSalvage(File& file, std::uint64_t byte_count, LoadBuffer& buffer, const ProgressSink& progress)

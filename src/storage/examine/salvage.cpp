@@ -193,7 +193,7 @@ class Salvage {
     }
     const auto size = (*file)->size();
     if (!size) return size.error();
-    const auto take = [&](LoadedFilter& loaded, RecordSalvage::Reached reached) {
+    const auto take = [&](LoadedValue& loaded, RecordSalvage::Reached reached) {
       return this->take(path, loaded, reached);
     };
     const auto lose_here = [&](const Error& error) { lose(about(path.string(), error).detail); };
@@ -207,7 +207,7 @@ class Salvage {
   // Keys are unique in a generation. A client may have made a value that looks like a filter; only a search
   // finds such a one. So a filter that was reached in order counts more. Among those that a search has found,
   // the last one counts: what is in a damaged value stands before the filters behind it.
-  Result<void> take(const Path& path, LoadedFilter& loaded, RecordSalvage::Reached reached) {
+  Result<void> take(const Path& path, LoadedValue& loaded, RecordSalvage::Reached reached) {
     const std::pair name(loaded.database, loaded.key);
     const keyspace::DatabaseKey key{.database = loaded.database, .key = loaded.key};
     if (const value::Value* const before = keyspace_.find(key)) {
@@ -222,12 +222,12 @@ class Salvage {
     const bool in_order = reached == RecordSalvage::Reached::in_order;
     if (!in_order) searched_.insert(name);
     loaded.cut_position = cut_;
-    positions_.note(loaded, *loaded.filter);
+    positions_.note(loaded, *loaded.value);
     // A record that a search has found may be a client's value. Its position must not decide how far the
     // journal has to reach: the journal would seem to be damaged.
     if (in_order)
-      highest_.note(value::row_of(*loaded.filter).repeat, loaded.cut_position, loaded.journal_position);
-    return keyspace_.put(key, loaded.filter, loaded.deadline);
+      highest_.note(value::row_of(*loaded.value).repeat, loaded.cut_position, loaded.journal_position);
+    return keyspace_.put(key, loaded.value, loaded.deadline);
   }
 
   Result<void> read_journal() {
@@ -335,7 +335,7 @@ class Salvage {
     // Cut at position 0, because the new directory has no journal. What the old one had is in the filters.
     const Snapshot snapshot = snapshot_of(keyspace_, std::chrono::system_clock::now());
     for (const keyspace::CutEntry& entry : snapshot.entries) {
-      ++(entry.value->kind() == value::Kind::string ? report_.strings : report_.filters);
+      ++report_.values[entry.value->kind()];
       report_.items += value::row_of(*entry.value).item_count(*entry.value);
     }
     const auto saved = (*directory)->save(snapshot, progress_);

@@ -10,6 +10,7 @@
 #include <sepal/storage/generation/adopted_files.hpp>
 #include <sepal/storage/generation/filter_file.hpp>
 #include <sepal/storage/journal/reserve.hpp>
+#include <sepal/value/kind_row.hpp>
 
 #include <algorithm>
 #include <set>
@@ -95,13 +96,13 @@ class Verification {
     if (current->unnamed)
       find(Grade::harmless, (directory_ / "CURRENT").string() +
                                 " is not there, because the first save has not quite ended: a start ends it");
-    const auto look = [this](std::span<LoadedFilter> filters) {
-      for (LoadedFilter& loaded : filters) {
-        highest_.note(value::row_of(*loaded.filter).repeat, loaded.cut_position, loaded.journal_position);
-        ++(loaded.filter->is_string() ? strings_ : filters_);
+    const auto look = [this](std::span<LoadedValue> filters) {
+      for (LoadedValue& loaded : filters) {
+        highest_.note(value::row_of(*loaded.value).repeat, loaded.cut_position, loaded.journal_position);
+        ++counts_[loaded.value->kind()];
         // Frees it. Its bits were verified, and not filled in (Bits::checked), so it has hardly taken any
         // memory.
-        loaded.filter = nullptr;
+        loaded.value = nullptr;
       }
       return Result<void>();
     };
@@ -123,9 +124,9 @@ class Verification {
     cut_ = read->report.journal_position;
     run_ = read->report.run;
     if (!whole) return {};
-    find(Grade::fine, place.folder.string() + " has " + std::to_string(filters_) + " filters and " +
-                          std::to_string(strings_) + " strings in " + std::to_string(read->report.bytes) +
-                          " bytes, cut at position " + std::to_string(cut_) + " of the journal");
+    find(Grade::fine, place.folder.string() + " has " + text_of(counts_) + " in " +
+                          std::to_string(read->report.bytes) + " bytes, cut at position " +
+                          std::to_string(cut_) + " of the journal");
     return {};
   }
 
@@ -138,7 +139,7 @@ class Verification {
     LoadBuffer buffer;
     RecordSalvage records(**file, *size, buffer, progress_);
     const auto done = records.run(
-        nullptr, [](LoadedFilter&, RecordSalvage::Reached) { return Result<void>(); },
+        nullptr, [](LoadedValue&, RecordSalvage::Reached) { return Result<void>(); },
         [&](const Error& error) { find(about(path.string(), error)); });
     if (!done) find(about(path.string(), done.error()));
   }
@@ -317,8 +318,7 @@ class Verification {
   std::uint64_t cut_ = 0;
   std::uint32_t run_ = 0;  // that saved the generation
   HighestPositions highest_;
-  std::uint64_t filters_ = 0;  // whole ones of the generation
-  std::uint64_t strings_ = 0;
+  KindCounts counts_;  // whole values of the generation
   std::uint64_t operations_ = 0;
   std::uint64_t items_ = 0;
 };
@@ -330,16 +330,21 @@ Result<std::vector<Finding>> verify_directory(Disk& disk, const Path& directory,
   return Verification(disk, directory, progress).run();
 }
 
-static std::string contents_of(const bloom::Filter& filter) {
-  const std::string count = std::to_string(filter.item_count());
-  if (filter.is_string()) return "a string of " + count + " bytes";
-  return "a filter with " + count + " items in " + std::to_string(filter.layer_count()) + " layers";
+std::string text_of(const KindCounts& counts) {
+  std::string text;
+  for (const value::KindRow* const row : value::kinds) {
+    if (!text.empty()) text += row == value::kinds.back() ? " and " : ", ";
+    text += std::to_string(count_of(counts, row->kind)) + " ";
+    text.append(row->word).append("s");
+  }
+  return text;
 }
 
 Result<Finding> verify_filter_file(Disk& disk, const Path& path, const ProgressSink& progress) {
   const auto read = read_filter_file(disk, path, any_filter, progress);
   if (read)
-    return Finding{.grade = Grade::fine, .text = path.string() + " has " + contents_of(*read->filter)};
+    return Finding{.grade = Grade::fine,
+                   .text = path.string() + " has " + value::row_of(*read->value).sentence(*read->value)};
   if (!is_damage(read.error())) return read.error();
   return finding_of(read.error());
 }

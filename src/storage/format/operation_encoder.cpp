@@ -60,10 +60,6 @@ void shape(std::string_view target, format::TargetHead& into) {
   into.key_bytes = static_cast<std::uint32_t>(target.size());
 }
 
-void shape(std::span<const std::byte> bytes, format::BytesHead& into) {
-  into.byte_count = static_cast<std::uint32_t>(bytes.size());
-}
-
 void shape(std::uint32_t database, format::OtherDatabase& into) {
   into.database = database;
 }

@@ -3,6 +3,7 @@
 #include <sepal/storage/format/journal_format.hpp>
 #include <sepal/storage/generation/adopted_files.hpp>
 #include <sepal/storage/generation/filter_file.hpp>
+#include <sepal/value/image.hpp>
 
 #include <algorithm>
 #include <string>
@@ -53,11 +54,9 @@ bool AdoptedFiles::is_named(std::uint64_t number) {
 
 Result<keyspace::ImageFile> AdoptedFiles::write(const value::ValuePtr& value, const ProgressSink& progress) {
   SEPAL_ASSERT(value != nullptr, "there is no value to write aside");
-  const bloom::FilterPtr filter(static_cast<bloom::Filter*>(value.get()));
   const std::uint64_t number = next_number();
-  const auto written =
-      write_filter_file(disk_, directory_ / format::adopted_name(number),
-                        {.key = {}, .filter = filter, .header = bloom::header_of(*filter)}, progress);
+  const auto written = write_filter_file(disk_, directory_ / format::adopted_name(number), {},
+                                         value::Frozen(value).view(), progress);
   if (written) return keyspace::ImageFile{.number = number, .seal = written->seal};
   // If only the sync of the directory failed, the file is there under its name.
   drop(number);
@@ -106,8 +105,8 @@ void AdoptedFiles::generation_saved(std::uint64_t position) {
   for (const NamedFile& file : saved) drop(file.number);
 }
 
-Result<bloom::FilterPtr> read_adopted(Disk& disk, const Path& directory, const keyspace::ImageFile& file,
-                                      const bloom::FilterLimits& limits, const ProgressSink& progress) {
+Result<value::ValuePtr> read_adopted(Disk& disk, const Path& directory, const keyspace::ImageFile& file,
+                                     const value::Limits& limits, const ProgressSink& progress) {
   const Path path = directory / format::adopted_name(file.number);
   auto read = read_filter_file(disk, path, limits, progress);
   // The file was on the disk before its record was, so a crash cannot explain that it is missing.
@@ -120,7 +119,7 @@ Result<bloom::FilterPtr> read_adopted(Disk& disk, const Path& directory, const k
   // copied there.
   if (read->seal != file.seal)
     return fail(Errc::damaged, path.string() + " is not the file that the journal names");
-  return std::move(read->filter);
+  return std::move(read->value);
 }
 
 }  // namespace sepal::storage

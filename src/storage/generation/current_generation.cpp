@@ -31,7 +31,7 @@ Result<bool> has_whole_manifest(Disk& disk, const Path& directory, std::uint64_t
 Result<bool> is_whole_generation(Disk& disk, const Path& directory, std::uint64_t number) {
   const GenerationPlace place{.folder = directory / format::generation_name(number), .number = number};
   // The filters are dropped as they come: only the checksums matter here. The load reads them again.
-  const auto let_go = [](std::span<LoadedFilter>) { return Result<void>(); };
+  const auto let_go = [](std::span<LoadedValue>) { return Result<void>(); };
   const auto read = read_generation(disk, place, any_filter, let_go, {}, {}, Bits::checked);
   if (read) return true;
   if (is_damage(read.error()) || read.error().code == Errc::not_found) return false;

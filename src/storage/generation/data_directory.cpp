@@ -111,7 +111,7 @@ class DataDirectory::Implementation {
     return written;
   }
 
-  Result<GenerationReport> load(const bloom::FilterLimits& limits, const LoadSink& sink,
+  Result<GenerationReport> load(const value::Limits& limits, const LoadSink& sink,
                                 const ProgressSink& progress) {
     const auto current = read_current();
     if (!current) return current.error();
@@ -383,7 +383,7 @@ Result<GenerationReport> DataDirectory::import_filters(FilterStream& filters, Wa
   return implementation_->import_filters(filters, now, progress);
 }
 
-Result<GenerationReport> DataDirectory::load(const bloom::FilterLimits& limits, const LoadSink& sink,
+Result<GenerationReport> DataDirectory::load(const value::Limits& limits, const LoadSink& sink,
                                              const ProgressSink& progress) {
   return implementation_->load(limits, sink, progress);
 }

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "storage/disk/damage.hpp"
 #include "storage/format/sealed_reader.hpp"
@@ -14,18 +13,6 @@
 
 namespace sepal::storage {
 namespace {
-
-// The layers with the counts that are to be written.
-std::vector<Snapshot::Layer> layers_of(const FilterFile& file) {
-  // A filter in use may have grown since its header was made. The layers that are written are those of the
-  // header.
-  const auto views = file.layers.empty() ? file.filter->layers() : file.layers;
-  SEPAL_ASSERT(views.size() == file.header.layers.size(), "a header of other layers than the filter has");
-  std::vector<Snapshot::Layer> layers;
-  for (std::size_t i = 0; i < views.size(); ++i)
-    layers.push_back({.view = views[i], .item_count = file.header.layers[i].item_count});
-  return layers;
-}
 
 // `write_record` writes the only record.
 template <class WriteRecord>
@@ -63,8 +50,7 @@ Result<WrittenFile> write_in_place(Disk& disk, const Path& target, std::uint64_t
   return written;
 }
 
-Result<FilterFile> read_only_record(SealedReader& reader, const bloom::FilterLimits& limits,
-                                    ProgressMeter& meter) {
+Result<FilterFile> read_only_record(SealedReader& reader, const value::Limits& limits, ProgressMeter& meter) {
   RecordReader records(reader, limits, meter);
   const auto count = records.read_header();
   if (!count) return count.error();
@@ -74,43 +60,37 @@ Result<FilterFile> read_only_record(SealedReader& reader, const bloom::FilterLim
   auto loaded = records.read_record();
   if (!loaded) return loaded.error();
   if (reader.remaining() != 0) return damaged_at(reader.offset(), "something stands behind its filter");
-  FilterFile file{.key = std::move(loaded->key), .filter = std::move(loaded->filter), .header = {}};
-  file.header = bloom::header_of(*file.filter);
-  file.seal = reader.seal();
-  return file;
+  return FilterFile{.key = std::move(loaded->key), .value = std::move(loaded->value), .seal = reader.seal()};
 }
 
 }  // namespace
 
-Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, const FilterFile& file,
-                                      const ProgressSink& progress) {
-  SEPAL_ASSERT(file.key.size() <= keyspace::key_bytes_max, "a key is within its limit");
-  SEPAL_ASSERT(file.filter != nullptr || !file.layers.empty(), "there is no filter to write");
-  const std::vector<Snapshot::Layer> layers = layers_of(file);
-  return write_in_place(disk, target, file.header.bitmap_bytes(), progress, [&](RecordWriter& records) {
-    return records.write_record({.key = file.key, .options = file.header.options, .layers = layers});
-  });
+Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, std::string_view key,
+                                      const value::FrozenView& value, const ProgressSink& progress) {
+  SEPAL_ASSERT(key.size() <= keyspace::key_bytes_max, "a key is within its limit");
+  return write_in_place(
+      disk, target, value::row_of(value.value).body_bytes(value), progress,
+      [&](RecordWriter& records) { return records.write_record({.key = key, .value = value}); });
 }
 
 Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, const StreamedFilter& filter,
                                       const ProgressSink& progress) {
   SEPAL_ASSERT(filter.key.size() <= keyspace::key_bytes_max, "a key is within its limit");
-  SEPAL_ASSERT(filter.header != nullptr, "a filter comes without its header");
   StreamedFilter stored = filter;
   stored.database = 0;
   stored.deadline = keyspace::no_deadline;
-  return write_in_place(disk, target, filter.header->bitmap_bytes(), progress,
+  return write_in_place(disk, target, filter.body_bytes, progress,
                         [&](RecordWriter& records) { return records.write_streamed(stored); });
 }
 
-Result<FilterFile> read_filter_file(Disk& disk, const Path& path, const bloom::FilterLimits& limits,
+Result<FilterFile> read_filter_file(Disk& disk, const Path& path, const value::Limits& limits,
                                     const ProgressSink& progress) {
   auto file = disk.open(path);
   if (!file) return file.error();
   return read_filter_file(**file, path, limits, progress);
 }
 
-Result<FilterFile> read_filter_file(File& file, const Path& name, const bloom::FilterLimits& limits,
+Result<FilterFile> read_filter_file(File& file, const Path& name, const value::Limits& limits,
                                     const ProgressSink& progress) {
   const auto size = file.size();
   if (!size) return size.error();

@@ -62,10 +62,8 @@ class GenerationImport {
 
     void add(const StreamedFilter& filter) {
       ++filters;
-      bitmap_bytes += filter.header->bitmap_bytes();
-      // A string counts no items: its layer has the string's length there.
-      if (filter.header->options.hash == bloom::ItemHash::none) return;
-      for (const auto& layer : filter.header->layers) items += layer.item_count;
+      bitmap_bytes += filter.body_bytes;
+      items += filter.item_count;
     }
     bool operator==(const Seen&) const = default;
   };
@@ -82,7 +80,7 @@ class GenerationImport {
   }
 
   [[nodiscard]] bool is_large(const StreamedFilter& filter) const {
-    return filter.header->bitmap_bytes() >= options_.own_file_bytes_min;
+    return filter.body_bytes >= options_.own_file_bytes_min;
   }
 
   Result<void> count(const StreamedFilter& filter) {

@@ -46,7 +46,7 @@ Error refused_by_sink(const Error& error, std::uint64_t offset) {
 // seal at the end. A whole file of another time fails one of these, although its own checksums are right.
 class GenerationReader {
  public:
-  GenerationReader(Disk& disk, const GenerationPlace& place, const bloom::FilterLimits& limits,
+  GenerationReader(Disk& disk, const GenerationPlace& place, const value::Limits& limits,
                    const LoadSink& sink, const DamagedFileSink& damaged, Bits bits)
       : disk_(disk),
         place_(place),
@@ -103,7 +103,7 @@ class GenerationReader {
     const auto count = records.read_header();
     if (!count) return named(path, count.error());
     if (auto right = check_count(*count, listed); !right) return about(path, right.error());
-    FilterState own;
+    ValueState own;
     for (std::uint64_t left = *count; left > 0; left -= batch_.size()) {
       if (auto read = read_batch(records, left); !read) return named(path, read.error());
       // Before the sink takes the filter and leaves null behind. With several records `own` stays empty. It
@@ -132,8 +132,8 @@ class GenerationReader {
       auto loaded = records.read_record();
       if (!loaded) return loaded.error();
       loaded->cut_position = cut_position_;
-      if (!loaded->filter->is_string()) items_ += loaded->filter->item_count();
-      bytes += loaded->filter->byte_count();
+      items_ += value::row_of(*loaded->value).item_count(*loaded->value);
+      bytes += value::row_of(*loaded->value).byte_count(*loaded->value);
       batch_.push_back(std::move(*loaded));
     }
     return {};
@@ -141,19 +141,20 @@ class GenerationReader {
 
   [[nodiscard]] std::uint64_t offset_of_refused() const {
     const auto refused =
-        std::ranges::find_if(batch_, [](const auto& loaded) { return loaded.filter != nullptr; });
+        std::ranges::find_if(batch_, [](const auto& loaded) { return loaded.value != nullptr; });
     return refused == batch_.end() ? 0 : refused->offset;
   }
 
   // A file that describes an impossible filter is damaged, too.
   static bool is_lasting(const Error& error) { return is_damage(error) || is_over_limit(error); }
 
-  static FilterState state_of(const LoadedFilter& loaded) {
-    FilterState state{
-        .database = loaded.database, .key = loaded.key, .deadline = loaded.deadline, .layers = {}};
-    for (const bloom::LayerView& layer : loaded.filter->layers())
-      state.layers.push_back({.identity = layer.identity(), .item_count = layer.item_count()});
-    return state;
+  static ValueState state_of(const LoadedValue& loaded) {
+    const value::KindRow& row = value::row_of(*loaded.value);
+    return {.database = loaded.database,
+            .key = loaded.key,
+            .deadline = loaded.deadline,
+            .identity = row.identity(*loaded.value),
+            .changes = row.changes(*loaded.value)};
   }
 
   // Errors about bytes lack the file's name; errors of the disk have it already.
@@ -165,12 +166,12 @@ class GenerationReader {
 
   Disk& disk_;
   const GenerationPlace& place_;
-  const bloom::FilterLimits& limits_;
+  const value::Limits& limits_;
   const LoadSink& sink_;
   const DamagedFileSink& damaged_;
   Bits bits_;
   LoadBuffer buffer_;
-  std::vector<LoadedFilter> batch_;
+  std::vector<LoadedValue> batch_;
   KnownFiles files_;
   std::uint64_t items_ = 0;
   std::uint64_t cut_position_ = 0;
@@ -218,10 +219,9 @@ Result<format::Manifest> read_manifest(Disk& disk, const Path& path) {
   return manifest;
 }
 
-Result<ReadGeneration> read_generation(Disk& disk, const GenerationPlace& place,
-                                       const bloom::FilterLimits& limits, const LoadSink& sink,
-                                       const ProgressSink& progress, const DamagedFileSink& damaged,
-                                       Bits bits) {
+Result<ReadGeneration> read_generation(Disk& disk, const GenerationPlace& place, const value::Limits& limits,
+                                       const LoadSink& sink, const ProgressSink& progress,
+                                       const DamagedFileSink& damaged, Bits bits) {
   return GenerationReader(disk, place, limits, sink, damaged, bits).run(progress);
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
-#include <sepal/bloom/filter/filter.hpp>
 #include <sepal/storage/disk/disk.hpp>
 #include <sepal/storage/format/snapshot_format.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
@@ -36,9 +35,8 @@ Result<format::Manifest> read_manifest(Disk& disk, const Path& path);
 // Errors as DataDirectory::load, with the file in the sentence, without advice. If `damaged` is given, it
 // gets the damaged files, and they are no errors. With Bits::checked the sink gets filters without their
 // bits. Blocks.
-Result<ReadGeneration> read_generation(Disk& disk, const GenerationPlace& place,
-                                       const bloom::FilterLimits& limits, const LoadSink& sink,
-                                       const ProgressSink& progress, const DamagedFileSink& damaged = {},
-                                       Bits bits = Bits::loaded);
+Result<ReadGeneration> read_generation(Disk& disk, const GenerationPlace& place, const value::Limits& limits,
+                                       const LoadSink& sink, const ProgressSink& progress,
+                                       const DamagedFileSink& damaged = {}, Bits bits = Bits::loaded);
 
 }  // namespace sepal::storage

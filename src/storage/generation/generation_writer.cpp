@@ -1,8 +1,9 @@
 #include "storage/generation/generation_writer.hpp"
 
 #include <sepal/base/assert.hpp>
-#include <sepal/bloom/filter/image.hpp>
+#include <sepal/value/kind_row.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
@@ -20,53 +21,54 @@ constexpr const char* pack_name = "pack-0";
 // Filters lie scattered in memory. Prefetching the next ones hides a part of the wait for them.
 constexpr std::size_t prefetch_distance = 12;
 
-// Where one filter of a snapshot stands in its two lists.
+// Where one value of a snapshot stands in its two lists.
 struct Place {
   std::size_t entry = 0;
-  std::size_t first_layer = 0;
+  std::size_t first_number = 0;
 };
 
-// One filter of a snapshot.
-class SnapshotFilter {
+// The element of a list by entries; null where there is none.
+template <class List>
+auto* find_entry(const List& list, std::size_t entry) {
+  const auto found = std::ranges::lower_bound(list, entry, {}, [](const auto& each) { return each.entry; });
+  return found == list.end() || found->entry != entry ? nullptr : &*found;
+}
+
+// One value of a snapshot.
+class SnapshotValue {
  public:
-  SnapshotFilter(const Snapshot& snapshot, const Place& at)
-      : snapshot_(snapshot),
-        entry_(at.entry),
-        layers_(std::span(snapshot.layers).subspan(at.first_layer, snapshot.layer_counts[at.entry])) {
-    SEPAL_ASSERT(entry().value != nullptr && !layers_.empty(),
-                 "a key of the snapshot names no filter, or one without layers");
+  SnapshotValue(const Snapshot& snapshot, const Place& at) : snapshot_(snapshot), at_(at) {}
+
+  [[nodiscard]] const keyspace::CutEntry& entry() const { return snapshot_.entries[at_.entry]; }
+  [[nodiscard]] value::FrozenView view() const {
+    const auto* const held = find_entry(snapshot_.held, at_.entry);
+    return {
+        .value = *entry().value,
+        .numbers = std::span(snapshot_.numbers).subspan(at_.first_number, snapshot_.number_counts[at_.entry]),
+        .still = held == nullptr ? nullptr : held->still.get()};
   }
-
-  [[nodiscard]] const keyspace::CutEntry& entry() const { return snapshot_.entries[entry_]; }
-  [[nodiscard]] std::span<const Snapshot::Layer> layers() const { return layers_; }
-
   [[nodiscard]] Record record() const {
     return {.database = entry().database,
             .key = entry().key,
-            .journal_position = snapshot_.journal_positions[entry_],
+            .journal_position = snapshot_.journal_positions[at_.entry],
             .deadline = entry().deadline,
-            .options = static_cast<const bloom::Filter&>(*entry().value).options(),
-            .layers = layers_};
+            .value = view()};
   }
-  [[nodiscard]] std::uint64_t bitmap_bytes() const { return bitmap_bytes_of(layers_); }
-  [[nodiscard]] std::uint64_t item_count() const {
-    if (entry().value->kind() == value::Kind::string) return 0;
-    std::uint64_t count = 0;
-    for (const Snapshot::Layer& layer : layers_) count += layer.item_count;
-    return count;
-  }
-  [[nodiscard]] FilterState state() const {
-    FilterState state{
-        .database = entry().database, .key = entry().key, .deadline = entry().deadline, .layers = {}};
-    for (const Snapshot::Layer& layer : layers_)
-      state.layers.push_back({.identity = layer.view.identity(), .item_count = layer.item_count});
-    return state;
+  [[nodiscard]] std::uint64_t body_bytes() const { return value::row_of(*entry().value).body_bytes(view()); }
+  // Without an identity where the value has none.
+  [[nodiscard]] ValueState state() const {
+    const auto* const known = find_entry(snapshot_.known, at_.entry);
+    if (known == nullptr) return {};
+    return {.database = entry().database,
+            .key = entry().key,
+            .deadline = entry().deadline,
+            .identity = known->identity,
+            .changes = known->changes};
   }
 
  private:
   const Snapshot& snapshot_;
-  std::size_t entry_;
-  std::span<const Snapshot::Layer> layers_;
+  Place at_;
 };
 
 // The steps: sort the filters into those with a file of their own and those of the pack; link the files of
@@ -87,7 +89,8 @@ class GenerationWriter {
 
   Result<WrittenGeneration> run(const DataDirectoryOptions& options, const ProgressSink& progress,
                                 const std::function<Result<void>()>& all_read) {
-    SEPAL_ASSERT(snapshot_.layer_counts.size() == snapshot_.entries.size(), "a snapshot without its layers");
+    SEPAL_ASSERT(snapshot_.number_counts.size() == snapshot_.entries.size(),
+                 "a value of the snapshot is not frozen");
     SEPAL_ASSERT(snapshot_.journal_positions.size() == snapshot_.entries.size(),
                  "a filter of the snapshot has no position in the journal");
     SEPAL_ASSERT(place_.number != 0 && place_.number <= format::generation_number_max,
@@ -95,7 +98,7 @@ class GenerationWriter {
     sort_into_files(options);
     // Links come first: the rest is what has to be written. The predicate makes the link, and erase_if()
     // calls it exactly once for each filter.
-    std::erase_if(own_, [this](const Place& at) { return link(SnapshotFilter(snapshot_, at)); });
+    std::erase_if(own_, [this](const Place& at) { return link(SnapshotValue(snapshot_, at)); });
     ProgressMeter meter(progress, bytes_of(packed_) + bytes_of(own_));
     // Reports the total before the first write: if the disk is full at once, the saver still knows how much
     // room was missing.
@@ -115,23 +118,21 @@ class GenerationWriter {
  private:
   [[nodiscard]] std::uint64_t bytes_of(std::span<const Place> filters) const {
     std::uint64_t bytes = 0;
-    for (const Place& at : filters) bytes += SnapshotFilter(snapshot_, at).bitmap_bytes();
+    for (const Place& at : filters) bytes += SnapshotValue(snapshot_, at).body_bytes();
     return bytes;
   }
 
   void sort_into_files(const DataDirectoryOptions& options) {
     Place at;
-    // The layers of all entries stand one behind the other, so the place of an entry's first layer is found
+    // The numbers of all entries stand one behind the other, so the place of an entry's first one is found
     // only by going through all entries before it.
     for (; at.entry < snapshot_.entries.size(); ++at.entry) {
-      const SnapshotFilter filter(snapshot_, at);
-      items_ += filter.item_count();
-      const bool own = filter.bitmap_bytes() >= options.own_file_bytes_min &&
+      const bool own = SnapshotValue(snapshot_, at).body_bytes() >= options.own_file_bytes_min &&
                        own_.size() + 1 < format::manifest_files_max;  // one is the pack's
       (own ? own_ : packed_).push_back(at);
-      at.first_layer += filter.layers().size();
+      at.first_number += snapshot_.number_counts[at.entry];
     }
-    SEPAL_ASSERT(at.first_layer == snapshot_.layers.size(), "the snapshot has layers of no filter");
+    SEPAL_ASSERT(at.first_number == snapshot_.numbers.size(), "the snapshot has numbers of no value");
   }
 
   // The reason for a refused link does not matter: the file is written instead. For example, the file system
@@ -139,8 +140,8 @@ class GenerationWriter {
   //
   // The record in the linked file holds an older position in the journal, that of its counts. The counts have
   // not changed since, so the journal has nothing of the filter between there and this snapshot.
-  bool link(const SnapshotFilter& filter) {
-    FilterState state = filter.state();
+  bool link(const SnapshotValue& filter) {
+    ValueState state = filter.state();
     const format::ListedFile* const file = known_.find(state);
     if (file == nullptr || !disk_.link(known_.folder() / file->name, place_.folder / file->name))
       return false;
@@ -156,7 +157,7 @@ class GenerationWriter {
     if (auto done = write_filter_file(name, {&at, 1}, meter); !done) return done;
     // The state is that of the snapshot, although the bits were read later: an add in between changes the
     // count, and the next save then writes the file again (known_files.hpp).
-    written_.files.add(SnapshotFilter(snapshot_, at).state(), files_.back());
+    written_.files.add(SnapshotValue(snapshot_, at).state(), files_.back());
     return {};
   }
 
@@ -170,7 +171,7 @@ class GenerationWriter {
     Result<void> done = records.write_header(filters.size());
     for (std::size_t i = 0; i < filters.size() && done; ++i) {
       if (i + prefetch_distance < filters.size()) prefetch(filters[i + prefetch_distance]);
-      done = records.write_record(SnapshotFilter(snapshot_, filters[i]).record());
+      done = records.write_record(SnapshotValue(snapshot_, filters[i]).record());
     }
     if (!done) return done;
     const auto sealed = writer.finish();
@@ -200,7 +201,7 @@ class GenerationWriter {
                                  {.generation = place_.number,
                                   .taken_at = manifest_time(snapshot_.taken_at),
                                   .filter_count = snapshot_.entries.size(),
-                                  .item_count = items_,
+                                  .item_count = snapshot_.item_count,
                                   .byte_count = 0,
                                   .journal_position = snapshot_.journal_position,
                                   .writer = {},
@@ -221,7 +222,6 @@ class GenerationWriter {
   std::vector<Place> own_;
   std::vector<format::ListedFile> files_;
   WrittenGeneration written_;
-  std::uint64_t items_ = 0;
   std::size_t filters_in_files_ = 0;
 };
 
@@ -231,12 +231,12 @@ std::uint64_t generation_bytes(const Snapshot& snapshot) {
   std::uint64_t bytes = 0;
   Place at;
   for (; at.entry < snapshot.entries.size(); ++at.entry) {
-    const SnapshotFilter filter(snapshot, at);
-    // Both sums fit: the bits are in memory.
-    bytes += sizeof(format::RecordHead) + filter.entry().key.size() +
-             bloom::image_bytes(filter.layers().size()) + format::checksum_bytes +
-             format::stored_bitmap_bytes(filter.bitmap_bytes()).value_or(0);
-    at.first_layer += filter.layers().size();
+    const SnapshotValue each(snapshot, at);
+    // Both sums fit: the bodies are in memory.
+    bytes += sizeof(format::RecordHead) + each.entry().key.size() +
+             value::row_of(*each.entry().value).head_bytes(each.view()) + format::checksum_bytes +
+             format::stored_bitmap_bytes(each.body_bytes()).value_or(0);
+    at.first_number += snapshot.number_counts[at.entry];
   }
   return bytes;
 }

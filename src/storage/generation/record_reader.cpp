@@ -4,9 +4,9 @@
 //     check_lengths()   the lengths of the fixed head fit into the file and into the limits. Nothing was
 //                       allocated or hashed before. No sum wraps from here on.
 //     take_head()       the checksum over head, key and image header is right
-//     decode_image()    the image header is one, and has no more layers than the limits allow
-//     make_filter()     the layers belong together, their bitmaps are as long as the head says, and the
-//                       memory for them is within the limits. Only now it is taken.
+//     row_of_image()    the head of the image is one of a kind that this build knows, within the limits, and
+//                       the body is as long as it says
+//     make_value()     the memory for the value is within the limits. Only now it is taken.
 //     read_bits()       each chunk is verified before its bits are copied
 //
 // end_of_record_ is known once take_head() is done. If a later step fails, salvage goes on there.
@@ -29,17 +29,6 @@ namespace sepal::storage {
 namespace {
 
 constexpr std::string_view chunk_name = "a bitmap";
-
-// Empty if the sum of the layers' sizes cannot be represented.
-std::optional<std::uint64_t> bitmap_bytes_of(const bloom::ImageHeader& image) {
-  std::optional<std::uint64_t> total = 0;
-  for (const auto& layer : image.layers) {
-    const auto bits = checked_multiply(layer.plan.block_count, layer.plan.block_bits);
-    if (bits && total) total = checked_add(*total, *bits / 8);
-    if (!bits || !total) return std::nullopt;
-  }
-  return total;
-}
 
 Error refused(std::uint64_t start, const Error& error, const std::string& what) {
   return fail(error.code, "has a filter at offset " + std::to_string(start) + " that " + what);
@@ -70,32 +59,34 @@ Result<std::uint64_t> RecordReader::read_header() {
   return std::uint64_t{header->record_count};
 }
 
-Result<LoadedFilter> RecordReader::read_record() {
+Result<LoadedValue> RecordReader::read_record() {
   const std::uint64_t start = reader_.offset();
   // That of the record before it must not be taken for the end of this one.
   end_of_record_.reset();
   auto head = read_head();
   if (!head) return head.error();
   if (auto go_on = meter_.add(reader_.offset() - start); !go_on) return go_on.error();
-  auto filter = read_filter(start, *head);
+  auto filter = read_value(start, *head);
   // The head is verified here, so its key can be named. Errors of the disk name their file, and need no key.
   if (!filter && (is_damage(filter.error()) || is_over_limit(filter.error())))
     return fail(filter.error().code,
                 filter.error().detail + " (" + key_text(head->database, head->key) + ")");
   if (!filter) return filter.error();
   SEPAL_ASSERT(end_of_record_ == reader_.offset(), "a record was read to another place than its end");
-  return LoadedFilter{.database = head->database,
-                      .key = std::move(head->key),
-                      .filter = std::move(*filter),
-                      .journal_position = head->journal_position,
-                      .offset = start,
-                      .deadline = head->deadline};
+  return LoadedValue{.database = head->database,
+                     .key = std::move(head->key),
+                     .value = std::move(*filter),
+                     .journal_position = head->journal_position,
+                     .offset = start,
+                     .deadline = head->deadline};
 }
 
-Result<bloom::FilterPtr> RecordReader::read_filter(std::uint64_t start, const Head& head) {
-  auto filter = make_filter(start, head);
+Result<value::ValuePtr> RecordReader::read_value(std::uint64_t start, const Head& head) {
+  auto filter = make_value(start, head);
   if (!filter) return filter;
   if (auto filled = read_bits(**filter, head); !filled) return filled.error();
+  if (head.row->complete == nullptr) return filter;
+  if (auto whole = head.row->complete(**filter); !whole) return damaged_at(start, whole.error().detail);
   return filter;
 }
 
@@ -116,9 +107,7 @@ Result<bool> RecordReader::sees_head() {
   const bool numbers = head->magic == format::RecordHead::expected_magic &&
                        head->database < keyspace::database_count && head->bitmap_bytes % 8 == 0 &&
                        static_cast<keyspace::Deadline>(std::uint64_t{head->deadline}) >= 0;
-  const bool image = head->image_bytes >= bloom::image_header_bytes &&
-                     (head->image_bytes - bloom::image_header_bytes) % bloom::image_layer_bytes == 0;
-  return numbers && image && check_lengths(reader_.offset(), *head).ok();
+  return numbers && check_lengths(reader_.offset(), *head).ok();
 }
 
 Result<RecordReader::Head> RecordReader::read_head() {
@@ -137,14 +126,16 @@ Result<RecordReader::Head> RecordReader::read_head() {
   if (fixed->database >= keyspace::database_count) return damaged_at(start, "there is no such database");
   const auto deadline = static_cast<keyspace::Deadline>(std::uint64_t{fixed->deadline});
   if (deadline < 0) return damaged_at(start, "a deadline lies before all time");
-  auto image = decode_image(start, bytes->subspan(fixed_bytes + key_bytes));
-  if (!image) return image.error();
+  const auto image = bytes->subspan(fixed_bytes + key_bytes);
+  const auto row = row_of_image(start, image, fixed->bitmap_bytes);
+  if (!row) return row.error();
   return Head{.database = fixed->database,
               .key = std::string(reinterpret_cast<const char*>(bytes->data()) + fixed_bytes, key_bytes),
               .bitmap_bytes = fixed->bitmap_bytes,
               .journal_position = fixed->journal_position,
               .deadline = deadline,
-              .image = std::move(*image)};
+              .row = *row,
+              .image = {image.begin(), image.end()}};
 }
 
 // The verified bytes of a head. A head that is too long for the buffer is put into `long_head`.
@@ -178,33 +169,32 @@ Result<void> RecordReader::check_lengths(std::uint64_t start, const format::Reco
   return {};
 }
 
-Result<bloom::ImageHeader> RecordReader::decode_image(std::uint64_t start,
-                                                      std::span<const std::byte> bytes) const {
-  // Before it is decoded, so that a filter with more layers than the setting allows is not called damaged.
-  const std::uint64_t layers_bytes_max = std::uint64_t{limits_.layers_max} * bloom::image_layer_bytes;
-  if (bytes.size() > bloom::image_header_bytes && bytes.size() - bloom::image_header_bytes > layers_bytes_max)
+Result<const value::KindRow*> RecordReader::row_of_image(std::uint64_t start,
+                                                         std::span<const std::byte> bytes,
+                                                         std::uint64_t body_bytes) const {
+  const value::KindRow* const row = value::row_of_image(bytes);
+  if (row == nullptr) return damaged_at(start, "an image header contradicts itself");
+  const auto shape = row->read_head(bytes, limits_.layers_max);
+  // A value with more layers than the setting allows is not called damaged.
+  if (!shape && shape.error().code == Errc::layer_limit)
     return fail(Errc::layer_limit, "has a filter at offset " + std::to_string(start) + " with more than " +
                                        std::to_string(limits_.layers_max) +
                                        " layers, the limit; raise layers_max");
-  auto image = bloom::decode_image_header(bytes, limits_.layers_max);
-  if (!image && image.error().code == Errc::unsupported_version)
-    return refused(start, image.error(), "a newer version of Sepal wrote");
-  if (!image) return damaged_at(start, "an image header contradicts itself");
-  if (bytes.size() != bloom::image_header_bytes + image->layers.size() * bloom::image_layer_bytes)
-    return damaged_at(start, "something stands behind an image header");
-  return image;
+  if (!shape && shape.error().code == Errc::unsupported_version)
+    return refused(start, shape.error(), "a newer version of Sepal wrote");
+  if (!shape) return damaged_at(start, "an image header contradicts itself");
+  if (bytes.size() != shape->head_bytes) return damaged_at(start, "something stands behind an image header");
+  // check_lengths() has made sure that the file holds these bytes. So a lie about a size allocates nothing.
+  if (body_bytes != shape->body_bytes) return damaged_at(start, "a bitmap is not as long as its layers");
+  return row;
 }
 
-Result<bloom::FilterPtr> RecordReader::make_filter(std::uint64_t start, const Head& head) const {
-  // check_lengths() has made sure that the file holds these bytes. So a lie about a filter's size allocates
-  // nothing.
-  if (bitmap_bytes_of(head.image) != head.bitmap_bytes)
-    return damaged_at(start, "a bitmap is not as long as its layers");
+Result<value::ValuePtr> RecordReader::make_value(std::uint64_t start, const Head& head) const {
   if (head.bitmap_bytes > limits_.bytes_max)
     return fail(Errc::too_large, "has a filter at offset " + std::to_string(start) + " of " +
                                      std::to_string(head.bitmap_bytes) + " bytes, more than the limit of " +
                                      std::to_string(limits_.bytes_max) + "; raise maxmemory");
-  auto filter = bloom::Filter::restore(head.image.options, head.image.layers, limits_);
+  auto filter = head.row->make(head.image, limits_, value::FilledBy::load);
   if (filter) return filter;
   // The error is turned into what the operator can do about it: a damaged file, too little memory, or a
   // limit.
@@ -214,24 +204,24 @@ Result<bloom::FilterPtr> RecordReader::make_filter(std::uint64_t start, const He
   return refused(start, filter.error(), "exceeds the memory limit; raise maxmemory");
 }
 
-Result<void> RecordReader::read_bits(bloom::Filter& filter, const Head& head) {
-  if (head.bitmap_bytes >= shared_bytes_min && thread_count() > 1) return read_bits_together(filter, head);
+Result<void> RecordReader::read_bits(value::Value& value, const Head& head) {
+  if (head.bitmap_bytes >= shared_bytes_min && thread_count() > 1) return read_bits_together(value, head);
   for (std::uint64_t done = 0; done < head.bitmap_bytes;) {
     const std::uint64_t left = head.bitmap_bytes - done;
     const auto count = left < format::chunk_bytes ? static_cast<std::size_t>(left) : format::chunk_bytes;
     const auto chunk = reader_.take_sealed(count, chunk_name);
     if (!chunk) return chunk.error();
-    if (bits_ == Bits::loaded) bloom::fill_bits(filter, done, *chunk);
+    if (fills(*head.row)) head.row->fill_body(value, done, *chunk);
     if (auto go_on = meter_.add(count + format::checksum_bytes); !go_on) return go_on;
     done += count;
   }
   return {};
 }
 
-Result<void> RecordReader::read_bits_together(bloom::Filter& filter, const Head& head) {
+Result<void> RecordReader::read_bits_together(value::Value& value, const Head& head) {
   ChunkLoader loader(reader_.file(), {.offset = reader_.offset(), .bitmap_bytes = head.bitmap_bytes},
                      [&](std::uint64_t offset, std::span<const std::byte> bytes) {
-                       if (bits_ == Bits::loaded) bloom::fill_bits(filter, offset, bytes);
+                       if (fills(*head.row)) head.row->fill_body(value, offset, bytes);
                      });
   const auto checksums = loader.run(thread_count(), meter_);
   if (!checksums) return checksums.error();

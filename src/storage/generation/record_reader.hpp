@@ -3,10 +3,9 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
-#include <sepal/bloom/filter/filter.hpp>
-#include <sepal/bloom/filter/image.hpp>
 #include <sepal/storage/format/snapshot_format.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
+#include <sepal/value/kind_row.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -21,24 +20,25 @@ namespace sepal::storage {
 
 // The limits of callers that only look. A filter can still not be larger than its file, even if the file lies
 // about the size.
-inline constexpr bloom::FilterLimits any_filter{.bytes_max = std::uint64_t{1} << 62,
-                                                .layers_max = std::numeric_limits<std::uint16_t>::max()};
+inline constexpr value::Limits any_filter{.bytes_max = std::uint64_t{1} << 62,
+                                          .layers_max = std::numeric_limits<std::uint16_t>::max()};
 
-// What happens to the bits of a filter. Checked: they are read and verified, and the filter stays empty. So a
-// large filter takes no memory.
+// What happens to the body of a value. Checked: it is read and verified, and the value stays empty. So a
+// large filter takes no memory. A kind that checks its bodies itself (KindRow::complete) gets them in any
+// case.
 enum class Bits : std::uint8_t { loaded, checked };
 
 // Confined. Blocks.
 class RecordReader {
  public:
-  RecordReader(SealedReader& reader, const bloom::FilterLimits& limits, ProgressMeter& meter,
+  RecordReader(SealedReader& reader, const value::Limits& limits, ProgressMeter& meter,
                Bits bits = Bits::loaded)
       : reader_(reader), limits_(limits), meter_(meter), bits_(bits) {}
 
   // The number of records that follow.
   Result<std::uint64_t> read_header();
   // Errors name the filter if its head is right.
-  Result<LoadedFilter> read_record();
+  Result<LoadedValue> read_record();
   // Whether the reader stands where a head may begin: magic, numbers and lengths are as those of a head.
   // Takes and hashes nothing. Errors: those of SealedReader.
   Result<bool> sees_head();
@@ -48,10 +48,10 @@ class RecordReader {
   [[nodiscard]] std::optional<std::uint64_t> end_of_record() const { return end_of_record_; }
 
  private:
-  // No head is longer.
+  // The head of no image is longer.
+  static constexpr std::uint64_t image_bytes_max = std::uint64_t{4} << 20;
   static constexpr std::uint64_t head_bytes_max =
-      sizeof(format::RecordHead) + keyspace::key_bytes_max +
-      bloom::image_bytes(std::numeric_limits<std::uint16_t>::max()) + format::checksum_bytes;
+      sizeof(format::RecordHead) + keyspace::key_bytes_max + image_bytes_max + format::checksum_bytes;
 
   struct Head {
     std::uint32_t database = 0;
@@ -59,20 +59,25 @@ class RecordReader {
     std::uint64_t bitmap_bytes = 0;
     std::uint64_t journal_position = 0;
     keyspace::Deadline deadline = keyspace::no_deadline;
-    bloom::ImageHeader image;
+    const value::KindRow* row = nullptr;
+    std::vector<std::byte> image;
   };
   Result<Head> read_head();
-  Result<bloom::FilterPtr> read_filter(std::uint64_t start, const Head& head);
+  [[nodiscard]] bool fills(const value::KindRow& row) const {
+    return bits_ == Bits::loaded || row.complete != nullptr;
+  }
+  Result<value::ValuePtr> read_value(std::uint64_t start, const Head& head);
   Result<format::RecordHead> peek_fixed_head();
   Result<std::span<const std::byte>> take_head(std::uint64_t count, std::string& long_head);
   Result<void> check_lengths(std::uint64_t start, const format::RecordHead& head) const;
-  Result<bloom::ImageHeader> decode_image(std::uint64_t start, std::span<const std::byte> bytes) const;
-  Result<bloom::FilterPtr> make_filter(std::uint64_t start, const Head& head) const;
-  Result<void> read_bits(bloom::Filter& filter, const Head& head);
-  Result<void> read_bits_together(bloom::Filter& filter, const Head& head);
+  Result<const value::KindRow*> row_of_image(std::uint64_t start, std::span<const std::byte> bytes,
+                                             std::uint64_t body_bytes) const;
+  Result<value::ValuePtr> make_value(std::uint64_t start, const Head& head) const;
+  Result<void> read_bits(value::Value& value, const Head& head);
+  Result<void> read_bits_together(value::Value& value, const Head& head);
 
   SealedReader& reader_;
-  const bloom::FilterLimits& limits_;
+  const value::Limits& limits_;
   ProgressMeter& meter_;
   Bits bits_;
   std::uint64_t head_bytes_max_ = head_bytes_max;

@@ -2,6 +2,7 @@
 
 #include <sepal/base/assert.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -10,56 +11,39 @@
 namespace sepal::storage {
 namespace {
 
-// Reads the bitmaps of one filter as if they were one, while other threads may add to them. copy_bits() takes
-// whole words of 8 bytes. Bitmaps and chunks are multiples of that, so each piece here is one as well, also
-// where a chunk goes over the end of a layer.
-class BitmapReader final : public BitStream {
+// Reads the body of one value while other threads may change it. Pieces are multiples of 8 bytes.
+class BodyStream final : public BitStream {
  public:
-  explicit BitmapReader(const Record& record)
-      : layer_(record.layers.data()), end_(layer_ + record.layers.size()) {}
+  explicit BodyStream(const value::FrozenView& value) : value_(value) {}
 
   Result<void> read(std::span<std::byte> to) override {
-    while (!to.empty()) {
-      SEPAL_ASSERT(layer_ != end_, "more bits are copied than the filter has");
-      const std::uint64_t left = layer_->view.plan().byte_count() - offset_;
-      const std::size_t count = left < to.size() ? static_cast<std::size_t>(left) : to.size();
-      layer_->view.copy_bits(offset_, to.first(count));
-      to = to.subspan(count);
-      offset_ += count;
-      if (offset_ < layer_->view.plan().byte_count()) continue;
-      ++layer_;
-      offset_ = 0;
-    }
+    value::row_of(value_.value).copy_body(value_, offset_, to);
+    offset_ += to.size();
     return {};
   }
-  [[nodiscard]] bool at_end() const { return layer_ == end_; }
 
  private:
-  const Snapshot::Layer* layer_;
-  const Snapshot::Layer* end_;
+  const value::FrozenView& value_;
   std::uint64_t offset_ = 0;
 };
 
 }  // namespace
 
-// What stands before a record's bits.
+// What stands before a record's body. The head of the value's image is made of the value, or is there.
 struct RecordWriter::Head {
   std::uint32_t database;
   std::string_view key;
   std::uint64_t journal_position;
   keyspace::Deadline deadline;
-  const bloom::ImageHeader& image;
+  std::uint64_t body_bytes;
+  std::size_t image_bytes;
+  const value::FrozenView* value;
+  std::span<const std::byte> image{};
 
   [[nodiscard]] std::size_t byte_count() const {
-    return sizeof(format::RecordHead) + key.size() + bloom::image_bytes(image.layers.size());
+    return sizeof(format::RecordHead) + key.size() + image_bytes;
   }
 };
-
-std::uint64_t bitmap_bytes_of(std::span<const Snapshot::Layer> layers) {
-  std::uint64_t bytes = 0;
-  for (const Snapshot::Layer& layer : layers) bytes += layer.view.plan().byte_count();
-  return bytes;
-}
 
 Result<void> RecordWriter::write_header(std::uint64_t record_count) {
   format::FilterFileHeader header;
@@ -70,47 +54,45 @@ Result<void> RecordWriter::write_header(std::uint64_t record_count) {
 }
 
 Result<void> RecordWriter::write_record(const Record& record) {
-  // image_ keeps its memory from one record to the next: a pack may have millions of them.
-  image_.options = record.options;
-  image_.layers.clear();
-  for (const Snapshot::Layer& layer : record.layers)
-    image_.layers.push_back({.plan = layer.view.plan(), .item_count = layer.item_count});
-  BitmapReader bits(record);
-  auto done = write_whole({.database = record.database,
-                           .key = record.key,
-                           .journal_position = record.journal_position,
-                           .deadline = record.deadline,
-                           .image = image_},
-                          bits);
-  SEPAL_ASSERT(!done || bits.at_end(), "a record has fewer bits than its filter");
-  return done;
+  const value::KindRow& row = value::row_of(record.value.value);
+  BodyStream body(record.value);
+  return write_whole({.database = record.database,
+                      .key = record.key,
+                      .journal_position = record.journal_position,
+                      .deadline = record.deadline,
+                      .body_bytes = row.body_bytes(record.value),
+                      .image_bytes = row.head_bytes(record.value),
+                      .value = &record.value},
+                     body);
 }
 
 Result<void> RecordWriter::write_streamed(const StreamedFilter& filter) {
-  SEPAL_ASSERT(filter.header != nullptr && filter.bits != nullptr, "a filter comes without header or bits");
+  SEPAL_ASSERT(!filter.head.empty() && filter.bits != nullptr, "a value comes without head or body");
   return write_whole({.database = filter.database,
                       .key = filter.key,
-                      // No journal knows the filter: the stream comes from outside of the data directory.
+                      // No journal knows the value: the stream comes from outside of the data directory.
                       .journal_position = 0,
                       .deadline = filter.deadline,
-                      .image = *filter.header},
+                      .body_bytes = filter.body_bytes,
+                      .image_bytes = filter.head.size(),
+                      .value = nullptr,
+                      .image = filter.head},
                      *filter.bits);
 }
 
 Result<void> RecordWriter::write_whole(const Head& head, BitStream& bits) {
   const std::uint64_t start = writer_.offset();
-  const std::uint64_t bitmap_bytes = head.image.bitmap_bytes();
   if (auto done = write_head(head); !done) return done;
-  if (auto done = write_bits(bitmap_bytes, bits); !done) return done;
+  if (auto done = write_bits(head.body_bytes, bits); !done) return done;
   const std::uint64_t head_bytes = head.byte_count() + format::checksum_bytes;
-  SEPAL_ASSERT(writer_.offset() - start - head_bytes == format::stored_bitmap_bytes(bitmap_bytes),
+  SEPAL_ASSERT(writer_.offset() - start - head_bytes == format::stored_bitmap_bytes(head.body_bytes),
                "a record has another length than its head says");
   return {};
 }
 
 Result<void> RecordWriter::write_head(const Head& head) {
-  SEPAL_ASSERT(head.database < keyspace::database_count && !head.image.layers.empty(),
-               "a record of no database, or of a filter without layers");
+  SEPAL_ASSERT(head.database < keyspace::database_count && head.image_bytes != 0,
+               "a record of no database, or without the head of an image");
   if (head.key.size() > std::numeric_limits<std::uint32_t>::max())
     return fail(Errc::too_large, "cannot save a key of " + std::to_string(head.key.size()) + " bytes");
   if (head.byte_count() <= SaveBuffer::capacity) {
@@ -135,12 +117,16 @@ void RecordWriter::fill_head(const Head& head, std::span<std::byte> into) {
   stored.database = head.database;
   stored.key_bytes = static_cast<std::uint32_t>(head.key.size());
   stored.image_bytes = static_cast<std::uint32_t>(into.size() - image_at);
-  stored.bitmap_bytes = head.image.bitmap_bytes();
+  stored.bitmap_bytes = head.body_bytes;
   stored.journal_position = head.journal_position;
   stored.deadline = static_cast<std::uint64_t>(head.deadline);
   std::memcpy(into.data(), &stored, sizeof stored);
   std::memcpy(into.data() + sizeof stored, head.key.data(), head.key.size());
-  bloom::encode(head.image, into.subspan(image_at));
+  if (head.value != nullptr) {
+    value::row_of(head.value->value).encode_head(*head.value, into.subspan(image_at));
+  } else {
+    std::ranges::copy(head.image, into.begin() + static_cast<std::ptrdiff_t>(image_at));
+  }
 }
 
 Result<void> RecordWriter::write_bits(std::uint64_t bitmap_bytes, BitStream& bits) {

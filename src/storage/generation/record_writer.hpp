@@ -2,11 +2,9 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
-#include <sepal/bloom/filter/filter.hpp>
-#include <sepal/bloom/filter/image.hpp>
 #include <sepal/keyspace/deadline.hpp>
-#include <sepal/storage/generation/snapshot.hpp>
 #include <sepal/storage/generation/streamed_filter.hpp>
+#include <sepal/value/kind_row.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -23,11 +21,8 @@ struct Record {
   std::string_view key;
   std::uint64_t journal_position = 0;
   keyspace::Deadline deadline = keyspace::no_deadline;
-  bloom::FilterOptions options;
-  std::span<const Snapshot::Layer> layers;  // oldest first
+  value::FrozenView value;
 };
-
-[[nodiscard]] std::uint64_t bitmap_bytes_of(std::span<const Snapshot::Layer> layers);
 
 // Confined. Blocks. Errors: those of SealedWriter; io if the meter's sink gave up; too_large for a key.
 class RecordWriter {
@@ -48,7 +43,6 @@ class RecordWriter {
 
   SealedWriter& writer_;
   ProgressMeter& meter_;
-  bloom::ImageHeader image_;  // the header of the record that is being written
 };
 
 }  // namespace sepal::storage

@@ -403,16 +403,17 @@ class Saver::Implementation {
     return callbacks_.sync_journal(taken_until);
   }
 
-  // A string is changed in place while it is read, so the generation may hold changes that came after the
-  // cut. The journal must not lose those: a later start would have them without what came before them. Once
-  // the gate is closed, the journal has all changes that were made alone. (A bit that is set in the shared
-  // gate is no such case: until its record is written, its client has no answer.) If nothing was recorded,
-  // nothing is synced: after a failed sync no other sync succeeds before a save does.
+  // A value whose records are applied again (Repeat::again) is changed in place while it is read, so the
+  // generation may hold changes that came after the cut. The journal must not lose those: a later start would
+  // have them without what came before them. Once the gate is closed, the journal has all changes that were
+  // made alone. (A bit that is set in the shared gate is no such case: until its record is written, its
+  // client has no answer.) If nothing was recorded, nothing is synced: after a failed sync no other sync
+  // succeeds before a save does.
   Result<void> sync_what_was_read(const Snapshot& snapshot) {
-    const bool has_string = std::ranges::any_of(snapshot.entries, [](const keyspace::CutEntry& entry) {
-      return entry.value->kind() == value::Kind::string;
+    const bool changes_in_place = std::ranges::any_of(snapshot.entries, [](const keyspace::CutEntry& entry) {
+      return value::row_of(*entry.value).repeat == value::Repeat::again;
     });
-    if (!has_string || !callbacks_.sync_journal) return {};
+    if (!changes_in_place || !callbacks_.sync_journal) return {};
     std::uint64_t position = 0;
     {
       const GateClosed closed(gate_);

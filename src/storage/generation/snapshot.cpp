@@ -7,20 +7,22 @@
 namespace sepal::storage {
 namespace {
 
-// Takes the layers of all entries that have none yet. The gate is closed, so no filter grows and no count
-// changes while they are read: layers, counts and position belong together.
-void take_layers(Snapshot& snapshot, std::uint64_t journal_position) {
-  SEPAL_ASSERT(journal_position >= snapshot.journal_position, "layers are taken before the cut");
-  for (std::size_t entry = snapshot.layer_counts.size(); entry < snapshot.entries.size(); ++entry) {
-    SEPAL_ASSERT(snapshot.entries[entry].value != nullptr, "a key of the snapshot names no filter");
-    const auto& filter = static_cast<const bloom::Filter&>(*snapshot.entries[entry].value);
-    const std::uint32_t layer_count = filter.layer_count();
+// Freezes all entries that are not frozen yet. The gate is closed, so shapes, counts and position belong
+// together.
+void freeze(Snapshot& snapshot, std::uint64_t journal_position) {
+  SEPAL_ASSERT(journal_position >= snapshot.journal_position, "values are frozen before the cut");
+  for (std::size_t entry = snapshot.number_counts.size(); entry < snapshot.entries.size(); ++entry) {
+    SEPAL_ASSERT(snapshot.entries[entry].value != nullptr, "a key of the snapshot names no value");
+    const value::Value& value = *snapshot.entries[entry].value;
+    const value::KindRow& row = value::row_of(value);
+    const std::size_t before = snapshot.numbers.size();
+    auto still = row.freeze(value, snapshot.numbers);
+    if (still != nullptr) snapshot.held.push_back({.entry = entry, .still = std::move(still)});
     snapshot.journal_positions.push_back(journal_position);
-    snapshot.layer_counts.push_back(layer_count);
-    for (std::uint32_t index = 0; index < layer_count; ++index) {
-      const bloom::LayerView view = filter.layer(index);
-      snapshot.layers.push_back({.view = view, .item_count = view.item_count()});
-    }
+    snapshot.number_counts.push_back(static_cast<std::uint32_t>(snapshot.numbers.size() - before));
+    snapshot.item_count += row.item_count(value);
+    if (const std::uint64_t identity = row.identity(value); identity != 0)
+      snapshot.known.push_back({.entry = entry, .identity = identity, .changes = row.changes(value)});
   }
 }
 
@@ -44,9 +46,9 @@ void SnapshotTaker::reserve() {
   SEPAL_ASSERT(cut_ != nullptr && snapshot_.entries.empty(), "memory is reserved after the first step");
   snapshot_.entries.reserve(cut_->size());
   snapshot_.journal_positions.reserve(cut_->size());
-  snapshot_.layer_counts.reserve(cut_->size());
-  // Most filters have one layer. A vector that has to grow copies itself with the gate closed.
-  snapshot_.layers.reserve(cut_->size());
+  snapshot_.number_counts.reserve(cut_->size());
+  // Most values have two. A vector that has to grow copies itself with the gate closed.
+  snapshot_.numbers.reserve(2 * cut_->size());
 }
 
 bool SnapshotTaker::step(std::size_t filter_count, std::uint64_t journal_position) {
@@ -54,14 +56,14 @@ bool SnapshotTaker::step(std::size_t filter_count, std::uint64_t journal_positio
                "a snapshot takes a step after its last, or one of no filters");
   const bool last = cut_->step(filter_count, snapshot_.entries);
   // In the same closing. Also for an entry that the cut kept earlier, because its key was about to change:
-  // the filter may have grown since, so it gets the layers and the position of this step (decisions/0011).
-  take_layers(snapshot_, journal_position);
+  // the value may have changed since, so it is frozen with the position of this step (decisions/0011).
+  freeze(snapshot_, journal_position);
   return last;
 }
 
 Snapshot SnapshotTaker::finish() {
-  SEPAL_ASSERT(cut_ != nullptr && snapshot_.layer_counts.size() == snapshot_.entries.size(),
-               "a snapshot is finished twice, or lacks layers");
+  SEPAL_ASSERT(cut_ != nullptr && snapshot_.number_counts.size() == snapshot_.entries.size(),
+               "a snapshot is finished twice, or a value is not frozen");
   cut_.reset();
   return std::move(snapshot_);
 }
@@ -72,7 +74,7 @@ Snapshot snapshot_of(const keyspace::Keyspace& keyspace, WallTime now, std::uint
   snapshot.journal_position = journal_position;
   snapshot.mirrors = keyspace.mirrors().all();
   snapshot.entries = keyspace.cut();
-  take_layers(snapshot, journal_position);
+  freeze(snapshot, journal_position);
   return snapshot;
 }
 

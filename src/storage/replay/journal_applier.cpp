@@ -44,7 +44,7 @@ Error refused(const Error& error) {
 
 // A file that a save has linked may have a position before the cut. From there to the cut the journal has
 // nothing of its filter (docs/formats.md), so there is nothing to leave out.
-void FilterPositions::note(const LoadedFilter& loaded, const value::Value& filter) {
+void FilterPositions::note(const LoadedValue& loaded, const value::Value& filter) {
   const value::Repeat repeat = value::row_of(filter).repeat;
   highest_.note(repeat, loaded.cut_position, loaded.journal_position);
   // Nothing is left out for a value whose records are applied again: its bytes may have been read later than

@@ -62,7 +62,7 @@ class JournalApplier {
   Result<void> apply_adds();
   // Called before a frame that begins with a filter in a file (adopted_file), with the filter that was read
   // from there. Null: the filter is lost.
-  void bring(bloom::FilterPtr filter) {
+  void bring(value::ValuePtr filter) {
     SEPAL_ASSERT(brought_ == nullptr, "a filter is brought before the one before it was taken");
     brought_ = std::move(filter);
   }
@@ -90,7 +90,7 @@ class JournalApplier {
   keyspace::Keyspace& keyspace_;
   FilterPositions positions_;
   MissingKeys missing_keys_;
-  bloom::FilterPtr brought_;
+  value::ValuePtr brought_;
   Counts counts_;
   std::vector<Add> adds_;
   std::vector<std::string_view> keys_;  // keys of some adds, to prefetch

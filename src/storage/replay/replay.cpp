@@ -8,6 +8,7 @@
 //     report()         the end of the journal: it may be before a group without an end, or before a `resumed`
 #include <sepal/base/assert.hpp>
 #include <sepal/storage/replay/replay.hpp>
+#include <sepal/value/kind_row.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -88,7 +89,7 @@ class Replay {
                       // Behind the frame: a generation that is cut there or later has the filter, and the
                       // file may go.
                       .position = frame.position + format::frame_bytes(frame.body.size()),
-                      .byte_count = (*filter)->byte_count()});
+                      .byte_count = value::row_of(**filter).byte_count(**filter)});
     applier_.bring(std::move(*filter));
     return {};
   }
@@ -150,7 +151,7 @@ class Replay {
   Disk& disk_;
   const Path& directory_;
   JournalReader reader_;
-  bloom::FilterLimits limits_;
+  value::Limits limits_;
   Gate& gate_;
   const ProgressSink& progress_;
   std::uint64_t cut_;

@@ -178,7 +178,7 @@ class Builder {
 
   // All threads have ended: write_output() holds signals back for the calling thread only.
   Result<BuildReport> write() {
-    storage::FilterFile file{.key = request_.key, .filter = filter_, .header = bloom::header_of(*filter_)};
+    const OutputFilter file{.key = request_.key, .filter = filter_, .header = bloom::header_of(*filter_)};
     const auto bytes = write_output(disk_, request_.output, file, progress_);
     if (!bytes) return bytes.error();
     return BuildReport{.items_read = items_read_,

@@ -6,11 +6,31 @@
 #include <filesystem>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 #include "tools/shell/held_signals.hpp"
 #include "tools/shell/text.hpp"
 
 namespace sepal::tools {
+namespace {
+
+// The bits of all layers, oldest first.
+class FilterBits final : public storage::BitStream {
+ public:
+  explicit FilterBits(std::vector<bloom::LayerView> layers) : layers_(std::move(layers)) {}
+  Result<void> read(std::span<std::byte> into) override {
+    bloom::copy_bits(layers_, offset_, into);
+    offset_ += into.size();
+    return {};
+  }
+
+ private:
+  std::vector<bloom::LayerView> layers_;
+  std::uint64_t offset_ = 0;
+};
+
+}  // namespace
 
 Result<void> check_output(const storage::Path& path, std::span<const storage::Path> inputs) {
   std::error_code unknown;
@@ -27,12 +47,27 @@ Result<void> check_output(const storage::Path& path, std::span<const storage::Pa
   return fail(Errc::io, "cannot write into " + folder.string() + ": " + reason_text(errno));
 }
 
-Result<std::uint64_t> write_output(storage::Disk& disk, const storage::Path& path,
-                                   const storage::FilterFile& file, Progress& progress) {
+Result<storage::WrittenFile> write_filter(storage::Disk& disk, const storage::Path& path,
+                                          const OutputFilter& filter, const storage::ProgressSink& progress) {
+  const std::vector<std::byte> head = bloom::encode(filter.header);
+  FilterBits bits(filter.filter->layers());
+  std::uint64_t items = 0;
+  for (const auto& layer : filter.header.layers) items += layer.item_count;
+  return storage::write_filter_file(disk, path,
+                                    {.key = filter.key,
+                                     .head = head,
+                                     .body_bytes = filter.header.bitmap_bytes(),
+                                     .item_count = items,
+                                     .bits = &bits},
+                                    progress);
+}
+
+Result<std::uint64_t> write_output(storage::Disk& disk, const storage::Path& path, const OutputFilter& filter,
+                                   Progress& progress) {
   const HeldSignals held;
-  const std::uint64_t bytes = file.header.bitmap_bytes();
+  const std::uint64_t bytes = filter.header.bitmap_bytes();
   progress.begin("writing", bytes);
-  const auto written = storage::write_filter_file(disk, path, file, [&](const storage::Progress& state) {
+  const auto written = write_filter(disk, path, filter, [&](const storage::Progress& state) {
     progress.update(state.bytes_done, 0);
     // False ends the writing with an error, and the unfinished file is removed. The signal takes effect when
     // `held` is destroyed.

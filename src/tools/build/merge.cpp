@@ -22,7 +22,6 @@ namespace {
 
 using bloom::ImageHeader;
 using bloom::LayerPlan;
-using storage::FilterFile;
 
 constexpr std::size_t piece_bytes = 1 << 20;
 // An estimate from the set bits is nearly always within this many square roots of the count.
@@ -130,24 +129,28 @@ class Merger {
     });
     progress_.end();
     if (!file) return file.error();
-    if (file->filter->is_string())
-      return fail(Errc::out_of_range, path.string() + " holds a string; only filters can be merged");
+    auto* const filter = value::as<bloom::Filter>(file->value.get());
+    if (filter == nullptr)
+      return fail(Errc::out_of_range, path.string() + " holds a " +
+                                          std::string(value::row_of(*file->value).word) +
+                                          "; only filters can be merged");
+    const ImageHeader header = bloom::header_of(*filter);
     if (merged_.filter == nullptr) {
-      merged_ = std::move(*file);
+      merged_ = {.key = std::move(file->key), .filter = bloom::FilterPtr(filter), .header = header};
       // The first filter takes in the bits of all further ones. Each of those is freed when its bits are
       // taken, so two filters are in memory at most.
       counts_.resize(merged_.header.layers.size());
       note_counts(merged_.header);
       return {};
     }
-    const std::string differing = difference(merged_.header, file->header);
+    const std::string differing = difference(merged_.header, header);
     if (!differing.empty())
       return fail(Errc::out_of_range,
                   path.string() + " differs from " + request_.inputs[0].string() + " in its " + differing +
                       "; only filters of the same seed, error rate, capacity and expansion can be "
                       "merged");
-    unite(*merged_.filter, *file->filter);
-    note_counts(file->header);
+    unite(*merged_.filter, *filter);
+    note_counts(header);
     return {};
   }
 
@@ -193,7 +196,7 @@ class Merger {
   storage::Disk& disk_;
   const MergeRequest& request_;
   Progress& progress_;
-  FilterFile merged_;
+  OutputFilter merged_;
   std::vector<Counts> counts_;  // one for each layer
   MergeReport report_;
 };

@@ -92,8 +92,7 @@ int salvage(const SalvageRequest& request) {
   if (!report) return refuse("salvage", report.error().detail);
   for (const std::string& noted : report->noted) std::printf("noted  %s\n", noted.c_str());
   for (const std::string& lost : report->lost) std::printf("lost   %s\n", lost.c_str());
-  std::printf("saved  %llu filters and %llu strings with %llu items, ", wide(report->filters),
-              wide(report->strings), wide(report->items));
+  std::printf("saved  %s with %llu items, ", storage::text_of(report->values).c_str(), wide(report->items));
   std::printf("%llu changes of the journal among them, into %s\n", wide(report->operations),
               request.into.string().c_str());
   return report->lost.empty() ? exit_good : exit_incomplete;

@@ -52,6 +52,12 @@ void RdbFilters::Bits::open_string() {
   zeros_ = bits.string.unpacked_bytes == 0;
 }
 
+static std::uint64_t items_of(const bloom::ImageHeader& image) {
+  std::uint64_t items = 0;
+  for (const auto& layer : image.layers) items += layer.item_count;
+  return items;
+}
+
 RdbFilters::RdbFilters(storage::File& file, std::uint64_t file_bytes, std::string name, WallTime now,
                        Strings strings, Progress& progress)
     : file_(file),
@@ -86,10 +92,14 @@ Result<const storage::StreamedFilter*> RdbFilters::next() {
     const bool is_number =
         key_->kind == RdbKey::Kind::string && key_->string.kind == bloom::RdbString::Kind::number;
     bits_.begin(*key_->filter, is_number ? *digit_bytes_ : rdb_->bytes());
+    const bool is_string = key_->filter->image.options.hash == bloom::ItemHash::none;
+    head_ = bloom::encode(key_->filter->image);
     filter_ = {.database = static_cast<std::uint32_t>(key_->database),
                .key = *key_->key,
                .deadline = key_->deadline,
-               .header = &key_->filter->image,
+               .head = head_,
+               .body_bytes = key_->filter->image.bitmap_bytes(),
+               .item_count = is_string ? 0 : items_of(key_->filter->image),
                .bits = &bits_};
     return static_cast<const storage::StreamedFilter*>(&filter_);
   }
@@ -141,7 +151,7 @@ void RdbFilters::note_filter(const RdbKey& key) {
   const bloom::ImageHeader& image = key.filter->image;
   ++keys_.filters;
   keys_.bytes += image.bitmap_bytes();
-  for (const auto& layer : image.layers) keys_.items += layer.item_count;
+  keys_.items += items_of(image);
   keys_.layers_most = std::max(keys_.layers_most, image.layers.size());
   const bool loses_deadline = strings_ == Strings::left_out && key.deadline != keyspace::no_deadline;
   if (loses_deadline) ++keys_.others["deadlines: a filter file has none"];

@@ -71,6 +71,7 @@ class RdbFilters final : public storage::FilterStream {
   std::string digits_;
   std::optional<bloom::BytesInMemory> digit_bytes_;
   Bits bits_;
+  std::vector<std::byte> head_;  // of its image
   storage::StreamedFilter filter_;
   MovedKeys keys_;
 };

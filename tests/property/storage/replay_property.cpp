@@ -134,7 +134,7 @@ class Generation {
                            entries_[i].deadline));
       start.positions.note({.database = entries_[i].database,
                             .key = entries_[i].key,
-                            .filter = nullptr,
+                            .value = nullptr,
                             .cut_position = cut_,
                             .journal_position = taken_[i].position},
                            **filter);

@@ -297,9 +297,9 @@ TEST_CASE("the file of a loaded filter is linked if the filter did not change", 
 
   const auto directory = opened(disk, "data", own_files);
   Filters loaded;
-  const auto sink = [&](std::span<LoadedFilter> handed_over) {
-    for (LoadedFilter& each : handed_over)
-      REQUIRE(loaded.keyspace.put({.database = each.database, .key = each.key}, std::move(each.filter)));
+  const auto sink = [&](std::span<LoadedValue> handed_over) {
+    for (LoadedValue& each : handed_over)
+      REQUIRE(loaded.keyspace.put({.database = each.database, .key = each.key}, std::move(each.value)));
     return Result<void>();
   };
   REQUIRE(directory->load(test::roomy, sink, {}));
@@ -330,7 +330,7 @@ TEST_CASE("a linked file keeps the journal position at which it was written", "[
   const auto directory = opened(disk, "data", own_files);
   REQUIRE(directory->save(storage::snapshot_of(filters.keyspace, test::some_time, 100), {}));
   REQUIRE(directory->save(storage::snapshot_of(filters.keyspace, test::some_time, 200), {}));
-  const auto sink = [](std::span<LoadedFilter> handed_over) {
+  const auto sink = [](std::span<LoadedValue> handed_over) {
     CHECK(handed_over.front().journal_position == 100);
     return Result<void>();
   };
@@ -466,12 +466,12 @@ TEST_CASE("a load that is cancelled, or whose filters are refused, ends with tha
   Filters filters;
   filters.add(0, "key", 10);
   saved(*directory, filters);
-  const auto take = [](std::span<storage::LoadedFilter>) { return Result<void>(); };
+  const auto take = [](std::span<storage::LoadedValue>) { return Result<void>(); };
   const auto given_up = directory->load(test::roomy, take, [](const Progress&) { return false; });
   REQUIRE(!given_up);
   CHECK(given_up.error().code == Errc::io);
 
-  const auto refuse = [](std::span<storage::LoadedFilter>) { return Result<void>(fail(Errc::memory_limit)); };
+  const auto refuse = [](std::span<storage::LoadedValue>) { return Result<void>(fail(Errc::memory_limit)); };
   const auto refused = directory->load(test::roomy, refuse, {});
   REQUIRE(!refused);
   CHECK(refused.error().code == Errc::memory_limit);
@@ -490,11 +490,11 @@ TEST_CASE("a load hands filters over a few at a time, and names a refused filter
   saved(*directory, filters);
   std::vector<std::uint64_t> offsets;
   std::size_t calls = 0;
-  const auto take = [&](std::span<LoadedFilter> batch) {
+  const auto take = [&](std::span<LoadedValue> batch) {
     ++calls;
-    for (LoadedFilter& loaded : batch) {
+    for (LoadedValue& loaded : batch) {
       offsets.push_back(loaded.offset);
-      loaded.filter = nullptr;
+      loaded.value = nullptr;
     }
     return Result<void>();
   };
@@ -505,10 +505,10 @@ TEST_CASE("a load hands filters over a few at a time, and names a refused filter
 
   std::size_t taken = 0;
   constexpr std::size_t refused_at = 700;
-  const auto refuse = [&](std::span<LoadedFilter> batch) {
-    for (LoadedFilter& loaded : batch) {
+  const auto refuse = [&](std::span<LoadedValue> batch) {
+    for (LoadedValue& loaded : batch) {
       if (taken == refused_at) return Result<void>(fail(Errc::key_limit));
-      loaded.filter = nullptr;
+      loaded.value = nullptr;
       ++taken;
     }
     return Result<void>();

@@ -35,7 +35,7 @@ std::unique_ptr<Salvaged> salvage(const Directory& directory) {
     if (!path.starts_with("saved/")) CHECK(directory.files.at(path) == contents);
   salvaged->loaded = test::open_and_load(salvaged->disk, "saved");
   REQUIRE_FALSE(salvaged->loaded.error);
-  CHECK(salvaged->loaded.filters.size() == salvaged->report.filters);
+  CHECK(salvaged->loaded.filters.size() == count_of(salvaged->report.values, value::Kind::bloom));
   return salvaged;
 }
 
@@ -186,7 +186,7 @@ TEST_CASE("inspect escapes keys, prints the part before damage, and refuses othe
 TEST_CASE("salvage of a whole directory loses nothing", "[storage][examine]") {
   const auto salvaged = salvage(Directory());
   CHECK(salvaged->report.lost.empty());
-  CHECK(salvaged->report.filters == 4);
+  CHECK(count_of(salvaged->report.values, value::Kind::bloom) == 4);
   CHECK(salvaged->report.items == 22);
   CHECK(salvaged->items(1, "recorded") == 3);
   CHECK(salvaged->items(3, "grown") == 9);
@@ -209,7 +209,7 @@ TEST_CASE("salvage of a directory with one wrong byte anywhere loses at most the
       const auto salvaged = salvage(directory);
       CHECK_FALSE(salvaged->report.lost.empty());
       // Salvage keeps at least the other filter of the pack, and those of the journal.
-      CHECK(salvaged->report.filters >= 3);
+      CHECK(count_of(salvaged->report.values, value::Kind::bloom) >= 3);
       CHECK(salvaged->items(1, "recorded") == 3);
     }
   }
@@ -349,7 +349,7 @@ TEST_CASE("salvage leaves out the journal's changes to lost filters, and all cha
   damaged.files = files;
   const auto salvaged = salvage(damaged);
   CHECK(salvaged->items(0, "kept") == 6);
-  CHECK(salvaged->report.filters == 1);
+  CHECK(count_of(salvaged->report.values, value::Kind::bloom) == 1);
   REQUIRE(salvaged->report.lost.size() == 3);
   for (const std::string& lost : salvaged->report.lost) CHECK_FALSE(contains(lost, "sepal salvage"));
   CHECK(contains(salvaged->report.lost[2],
@@ -405,7 +405,7 @@ TEST_CASE("verify reports a key that is too long, and salvage loses only this ke
   CHECK(only(*findings, Grade::damaged).find("pack-0") != std::string::npos);
   const auto report = salvage_directory(disk, "data", "saved", 1, {});
   REQUIRE(report);
-  CHECK(report->filters == 1);
+  CHECK(count_of(report->values, value::Kind::bloom) == 1);
   CHECK(report->lost.size() == 1);
 }
 
@@ -422,7 +422,7 @@ TEST_CASE("salvage takes the newest generation if the one that CURRENT names is 
   directory.put(disk);
   const auto report = salvage_directory(disk, "data", "saved", 1, {});
   REQUIRE(report);
-  CHECK(report->filters == 4);
+  CHECK(count_of(report->values, value::Kind::bloom) == 4);
   CHECK_FALSE(report->lost.empty());
 
   std::erase_if(files, [](const auto& file) { return file.first.starts_with("data/generation-"); });
@@ -430,7 +430,7 @@ TEST_CASE("salvage takes the newest generation if the one that CURRENT names is 
   directory.put(none);
   const auto left = salvage_directory(none, "data", "saved", 1, {});
   REQUIRE(left);
-  CHECK(left->filters == 1);
+  CHECK(count_of(left->values, value::Kind::bloom) == 1);
   CHECK_FALSE(left->lost.empty());
 }
 
@@ -479,11 +479,11 @@ std::optional<Error> start_with(SimulatedDisk& disk) {
   if (!directory) return directory.error();
   test::Filters filters;
   ReplayStart start;
-  const auto take = [&](std::span<LoadedFilter> loaded) -> Result<void> {
-    for (LoadedFilter& each : loaded) {
-      start.positions.note(each, *each.filter);
+  const auto take = [&](std::span<LoadedValue> loaded) -> Result<void> {
+    for (LoadedValue& each : loaded) {
+      start.positions.note(each, *each.value);
       const keyspace::DatabaseKey key{.database = each.database, .key = each.key};
-      if (auto put = filters.keyspace.put(key, std::move(each.filter), each.deadline); !put) return put;
+      if (auto put = filters.keyspace.put(key, std::move(each.value), each.deadline); !put) return put;
     }
     return {};
   };

@@ -1,7 +1,9 @@
 // A filter in a file of its own.
+#include <sepal/bloom/filter/image.hpp>
 #include <sepal/storage/examine/examine.hpp>
 #include <sepal/storage/format/named_lines.hpp>
 #include <sepal/storage/generation/filter_file.hpp>
+#include <sepal/value/image.hpp>
 
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
@@ -20,14 +22,31 @@ namespace {
 const Path target = "out/users.sepal";
 
 // A filter with two layers, some items, and a bitmap larger than a chunk.
-FilterFile sample() {
+bloom::FilterPtr sample() {
   test::Filters filters;
   filters.add(0, "sample", 5000, {.error_rate = 0.001, .capacity = 4900, .expansion = 250, .seed = 9});
-  FilterFile file{
-      .key = "users", .filter = test::held_filter(filters.snapshot().entries[0].value), .header = {}};
-  file.header = bloom::header_of(*file.filter);
-  return file;
+  return test::held_filter(filters.snapshot().entries[0].value);
 }
+
+Result<WrittenFile> write(SimulatedDisk& disk, const bloom::FilterPtr& filter,
+                          const ProgressSink& progress = {}) {
+  return write_filter_file(disk, target, "users", value::Frozen(filter).view(), progress);
+}
+
+// The bits of a filter.
+class Bits final : public BitStream {
+ public:
+  explicit Bits(const bloom::Filter& filter) : layers_(filter.layers()) {}
+  Result<void> read(std::span<std::byte> into) override {
+    bloom::copy_bits(layers_, offset_, into);
+    offset_ += into.size();
+    return {};
+  }
+
+ private:
+  std::vector<bloom::LayerView> layers_;
+  std::uint64_t offset_ = 0;
+};
 
 std::unique_ptr<SimulatedDisk> disk_with(const Path& path, Bytes contents) {
   auto disk = std::make_unique<SimulatedDisk>();
@@ -37,7 +56,7 @@ std::unique_ptr<SimulatedDisk> disk_with(const Path& path, Bytes contents) {
 
 Bytes written_sample() {
   const auto disk = disk_with("out/other", {});
-  REQUIRE(write_filter_file(*disk, target, sample(), {}));
+  REQUIRE(write(*disk, sample()));
   return disk->files()[target];
 }
 
@@ -48,24 +67,29 @@ TEST_CASE("a filter file restores the filter and its key", "[storage]") {
   const auto read = read_filter_file(*disk, target, test::roomy, {});
   REQUIRE(read);
   CHECK(read->key == "users");
-  CHECK(test::same(*read->filter, *sample().filter));
+  CHECK(test::same(*test::held_filter(read->value), *sample()));
   CHECK(disk->files().size() == 1);  // no temporary file is left
 }
 
 TEST_CASE("writing a filter file overwrites only the target", "[storage]") {
   const auto disk = disk_with(target.string() + ".tmp", Bytes(3));
-  REQUIRE(write_filter_file(*disk, target, sample(), {}));
+  REQUIRE(write(*disk, sample()));
   CHECK(disk->files().at(target.string() + ".tmp") == Bytes(3));
 }
 
 TEST_CASE("a filter file has the counts that were passed to the writer", "[storage]") {
   const auto disk = disk_with("out/other", {});
-  FilterFile file = sample();
-  file.header.layers[1].item_count = 4711;
-  REQUIRE(write_filter_file(*disk, target, file, {}));
+  const bloom::FilterPtr filter = sample();
+  bloom::ImageHeader header = bloom::header_of(*filter);
+  header.layers[1].item_count = 4711;
+  const std::vector<std::byte> head = bloom::encode(header);
+  Bits bits(*filter);
+  const StreamedFilter streamed{
+      .key = "users", .head = head, .body_bytes = header.bitmap_bytes(), .item_count = 1, .bits = &bits};
+  REQUIRE(write_filter_file(*disk, target, streamed, {}));
   const auto read = read_filter_file(*disk, target, test::roomy, {});
   REQUIRE(read);
-  CHECK(read->header.layers[1].item_count == 4711);
+  CHECK(test::held_filter(read->value)->layer(1).item_count() == 4711);
 }
 
 TEST_CASE("every changed byte of a filter file is noticed", "[storage][exhaustive]") {
@@ -92,13 +116,13 @@ TEST_CASE("a failed write of a filter file leaves the old file, and nothing besi
   const Bytes old(100, std::byte{42});
   const auto trial = disk_with(target, old);
   trial->restart_count();
-  REQUIRE(write_filter_file(*trial, target, sample(), {}));
+  REQUIRE(write(*trial, sample()));
   // The last step makes the new name survive a power loss. The new file is in place by then.
   for (std::uint64_t step = 1; step < trial->operation_count(); ++step) {
     const auto disk = disk_with(target, old);
     disk->restart_count();
     disk->fail_at(step, Errc::disk_full);
-    const auto written = write_filter_file(*disk, target, sample(), {});
+    const auto written = write(*disk, sample());
     REQUIRE_FALSE(written);
     CHECK(written.error().code == Errc::disk_full);
     CHECK(disk->files().size() == 1);
@@ -108,7 +132,7 @@ TEST_CASE("a failed write of a filter file leaves the old file, and nothing besi
 
 TEST_CASE("a cancelled write of a filter file ends, and leaves nothing", "[storage]") {
   const auto disk = disk_with("out/other", {});
-  const auto written = write_filter_file(*disk, target, sample(), [](const Progress&) { return false; });
+  const auto written = write(*disk, sample(), [](const Progress&) { return false; });
   REQUIRE_FALSE(written);
   CHECK(written.error().code == Errc::io);
   CHECK(disk->files().size() == 1);
@@ -117,12 +141,9 @@ TEST_CASE("a cancelled write of a filter file ends, and leaves nothing", "[stora
 TEST_CASE("verify reports every flipped bit of a filter file", "[storage][exhaustive]") {
   test::Filters filters;
   filters.add(0, "small", 12, {.error_rate = 0.1, .capacity = 10, .expansion = 2, .seed = 3});
-  FilterFile file{
-      .key = "users", .filter = test::held_filter(filters.snapshot().entries[0].value), .header = {}};
-  file.header = bloom::header_of(*file.filter);
   SimulatedDisk disk;
   disk.put("out/other", {});
-  REQUIRE(write_filter_file(disk, target, file, {}));
+  REQUIRE(write(disk, test::held_filter(filters.snapshot().entries[0].value)));
   const Bytes whole = disk.files()[target];
   const auto fine = verify_filter_file(disk, target, {});
   REQUIRE(fine);

@@ -277,7 +277,7 @@ TEST_CASE("salvage of copies that went on apart keeps the generation and tells w
       disk_of(with_files_of(gone_on(common, 3, "two", true), gone_on(common, 2, "one", true), of_generation));
   const auto salvaged = salvage_directory(*disk, "data", "saved", 7, {});
   REQUIRE(salvaged);
-  CHECK(salvaged->filters == 1);
+  CHECK(count_of(salvaged->values, value::Kind::bloom) == 1);
   CHECK(salvaged->operations == 0);
   REQUIRE_FALSE(salvaged->lost.empty());
   CHECK(salvaged->lost[0].find("the journal from position") != std::string::npos);

@@ -1,3 +1,4 @@
+#include <sepal/bloom/filter/image.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
 #include <sepal/storage/generation/streamed_filter.hpp>
 
@@ -48,10 +49,16 @@ class Passes final : public FilterStream {
     if (at_ == filters.size()) return nullptr;
     filter_ = *bloom::Filter::create({.error_rate = 0.01, .capacity = filters[at_].capacity, .seed = 1},
                                      test::roomy);
-    header_ = bloom::header_of(*filter_);
-    header_.layers[0].item_count = filters[at_].item_count;
+    bloom::ImageHeader header = bloom::header_of(*filter_);
+    header.layers[0].item_count = filters[at_].item_count;
+    head_ = bloom::encode(header);
     key_ = "key " + std::to_string(++at_);
-    streamed_ = {.database = 0, .key = key_, .header = &header_, .bits = &bits_};
+    streamed_ = {.database = 0,
+                 .key = key_,
+                 .head = head_,
+                 .body_bytes = header.bitmap_bytes(),
+                 .item_count = filters[at_ - 1].item_count,
+                 .bits = &bits_};
     return &streamed_;
   }
 
@@ -60,7 +67,7 @@ class Passes final : public FilterStream {
   std::size_t pass_ = 0;
   std::size_t at_ = 0;
   sepal::bloom::FilterPtr filter_;
-  bloom::ImageHeader header_;
+  std::vector<std::byte> head_;
   std::string key_;
   NoBits bits_;
   StreamedFilter streamed_;

@@ -342,7 +342,7 @@ TEST_CASE("a journal that ends before a group is judged there, at the first star
     for (const std::uint64_t position : {grouped.begin, grouped.begin + 8, grouped.last}) {
       ReplayStart start;
       start.positions.note(
-          {.database = 0, .key = "key", .filter = nullptr, .cut_position = 0, .journal_position = position},
+          {.database = 0, .key = "key", .value = nullptr, .cut_position = 0, .journal_position = position},
           filter);
       CHECK(replay(grouped.journal, std::move(start))->error.has_value() == (position > grouped.begin));
     }

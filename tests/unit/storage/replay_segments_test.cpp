@@ -125,7 +125,7 @@ TEST_CASE("a missing journal is accepted, and begins where the generation ends",
   const bloom::Filter& filter = filters.add(0, "key", 3);
   ReplayStart start{.cut = 1000, .positions = {}};
   start.positions.note(
-      {.database = 0, .key = "key", .filter = nullptr, .cut_position = 1000, .journal_position = 1200},
+      {.database = 0, .key = "key", .value = nullptr, .cut_position = 1000, .journal_position = 1200},
       filter);
   const auto report = replay_journal(replayed->disk, "data", replayed->filters.keyspace, gate, start, {});
   REQUIRE(report);
@@ -153,7 +153,7 @@ TEST_CASE("a journal may begin after the generation's cut only if all earlier se
   const auto replay_from = [&](const JournalFiles& journal, std::uint64_t cut) {
     ReplayStart start{.cut = cut, .positions = {}};
     start.positions.note(
-        {.database = 0, .key = "key", .filter = nullptr, .cut_position = cut, .journal_position = second},
+        {.database = 0, .key = "key", .value = nullptr, .cut_position = cut, .journal_position = second},
         filter);
     return replay(journal, std::move(start));
   };
@@ -232,7 +232,7 @@ TEST_CASE("a journal that ends before a position that the generation relies on i
   const auto replay_to = [&](std::uint64_t position) {
     ReplayStart start;
     start.positions.note(
-        {.database = 0, .key = "key", .filter = nullptr, .cut_position = 0, .journal_position = position},
+        {.database = 0, .key = "key", .value = nullptr, .cut_position = 0, .journal_position = position},
         filter);
     return replay(sample.journal, std::move(start));
   };
@@ -257,7 +257,7 @@ struct TakenLater {
     ReplayStart start{.cut = cut, .positions = {}};
     const auto note = [&](const value::Value& taken, std::uint64_t position) {
       start.positions.note(
-          {.database = 0, .key = "key", .filter = nullptr, .cut_position = cut, .journal_position = position},
+          {.database = 0, .key = "key", .value = nullptr, .cut_position = cut, .journal_position = position},
           taken);
     };
     note(*string, string_position);

@@ -298,7 +298,7 @@ TEST_CASE("a save records the journal position of its cut, and of each filter's 
   CHECK(report->journal_position == 700);
   CHECK(saving.position_saved == 700);
   CHECK(saving.saver->status().journal_position == 700);
-  const auto sink = [](std::span<LoadedFilter> filters) {
+  const auto sink = [](std::span<LoadedValue> filters) {
     CHECK(filters.front().journal_position == 700);
     return Result<void>();
   };

@@ -7,6 +7,7 @@
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"
+#include "tools/build/filter_output.hpp"
 
 namespace merge_test {
 
@@ -34,8 +35,8 @@ void put_filter(SimulatedDisk& disk, const storage::Path& path, const FilterOpti
   for (int i = first; i < first + count; ++i)
     static_cast<void>((*filter)->add_alone("item " + std::to_string(i), test::roomy));
   disk.put(path, {});
-  REQUIRE(storage::write_filter_file(
-      disk, path, {.key = path.stem(), .filter = *filter, .header = bloom::header_of(**filter)}, {}));
+  REQUIRE(write_filter(disk, path,
+                       {.key = path.stem(), .filter = *filter, .header = bloom::header_of(**filter)}, {}));
 }
 
 // A client's bitmap that is said to have room for so many items, and to be full.
@@ -52,8 +53,7 @@ void put_bitmap(SimulatedDisk& disk, const storage::Path& path, std::uint64_t it
   bloom::ImageHeader header = bloom::header_of(**filter);
   header.layers[0].item_count = item_count;
   disk.put(path, {});
-  REQUIRE(
-      storage::write_filter_file(disk, path, {.key = path.stem(), .filter = *filter, .header = header}, {}));
+  REQUIRE(write_filter(disk, path, {.key = path.stem(), .filter = *filter, .header = header}, {}));
 }
 
 Result<MergeReport> merge_files(SimulatedDisk& disk, const std::vector<storage::Path>& inputs) {
@@ -73,8 +73,9 @@ TEST_CASE("a merged filter holds the items of all, and estimates their number", 
   const auto merged = storage::read_filter_file(disk, "out/c", test::roomy, {});
   REQUIRE(merged);
   CHECK(merged->key == "a");
-  CHECK(merged->filter->item_count() == report->item_estimate);
-  for (int i = 0; i < 7000; ++i) REQUIRE(test::contains(*merged->filter, "item " + std::to_string(i)));
+  CHECK(test::held_filter(merged->value)->item_count() == report->item_estimate);
+  for (int i = 0; i < 7000; ++i)
+    REQUIRE(test::contains(*test::held_filter(merged->value), "item " + std::to_string(i)));
 }
 
 TEST_CASE("a filter that was filled in parts keeps its capacity when the parts are merged", "[tools]") {
@@ -96,8 +97,9 @@ TEST_CASE("merging a filter with itself changes only the estimate", "[tools]") {
   const auto merged = storage::read_filter_file(disk, "out/c", test::roomy, {});
   REQUIRE(before);
   REQUIRE(merged);
-  CHECK(test::bits_of(merged->filter->newest_layer()) == test::bits_of(before->filter->newest_layer()));
-  CHECK(report->item_estimate >= before->filter->item_count());
+  CHECK(test::bits_of(test::held_filter(merged->value)->newest_layer()) ==
+        test::bits_of(test::held_filter(before->value)->newest_layer()));
+  CHECK(report->item_estimate >= test::held_filter(before->value)->item_count());
 }
 
 TEST_CASE("filters that together exceed their capacity are not merged", "[tools]") {
@@ -137,8 +139,9 @@ TEST_CASE("filters that grew are merged layer by layer", "[tools]") {
   REQUIRE(report);
   const auto merged = storage::read_filter_file(disk, "out/c", test::roomy, {});
   REQUIRE(merged);
-  CHECK(merged->filter->layer_count() == 2);
-  for (int i = 0; i < 2000; ++i) REQUIRE(test::contains(*merged->filter, "item " + std::to_string(i)));
+  CHECK(test::held_filter(merged->value)->layer_count() == 2);
+  for (int i = 0; i < 2000; ++i)
+    REQUIRE(test::contains(*test::held_filter(merged->value), "item " + std::to_string(i)));
 }
 
 TEST_CASE("counts of items whose sum is beyond 64 bits do not wrap", "[tools]") {
@@ -150,7 +153,7 @@ TEST_CASE("counts of items whose sum is beyond 64 bits do not wrap", "[tools]") 
   CHECK(report->item_estimate == std::uint64_t{1} << 63);
   const auto merged = storage::read_filter_file(disk, "out/c", test::roomy, {});
   REQUIRE(merged);
-  CHECK(merged->filter->item_count() == std::uint64_t{1} << 63);
+  CHECK(test::held_filter(merged->value)->item_count() == std::uint64_t{1} << 63);
 }
 
 }  // namespace merge_test

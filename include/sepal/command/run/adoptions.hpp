@@ -5,13 +5,14 @@
 
 #include <sepal/base/result.hpp>
 #include <sepal/bloom/filter/filter.hpp>
-#include <sepal/bloom/filter/frozen.hpp>
 #include <sepal/command/run/client_state.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/resp/reply.hpp>
+#include <sepal/value/image.hpp>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -78,7 +79,7 @@ class Adoptions {
 struct OutgoingFile {
   std::string name;
   std::string key;
-  bloom::Frozen filter;
+  std::shared_ptr<const value::Frozen> value;
   bool replace = false;  // a file that is there may be replaced
 };
 

@@ -6,9 +6,11 @@
 #include <sepal/storage/disk/disk.hpp>
 #include <sepal/storage/disk/fact.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
+#include <sepal/value/value.hpp>
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,10 +52,18 @@ Result<Finding> verify_filter_file(Disk& disk, const Path& path, const ProgressS
 
 // --- what can be saved of a damaged directory --------------------------------------------------------------
 
+// How many values there are of each kind.
+using KindCounts = std::map<value::Kind, std::uint64_t>;
+[[nodiscard]] inline std::uint64_t count_of(const KindCounts& counts, value::Kind kind) {
+  const auto found = counts.find(kind);
+  return found == counts.end() ? 0 : found->second;
+}
+// All kinds, in their order: "3 filters and 0 strings".
+[[nodiscard]] std::string text_of(const KindCounts& counts);
+
 struct SalvageReport {
-  std::uint64_t filters = 0;       // saved ones
-  std::uint64_t strings = 0;       // saved ones
-  std::uint64_t items = 0;         // in the filters
+  KindCounts values;               // saved ones
+  std::uint64_t items = 0;         // in the values
   std::uint64_t operations = 0;    // applied ones of the journal
   std::vector<std::string> lost;   // one line for each loss
   std::vector<std::string> noted;  // one line for each thing that was damaged and has cost no data

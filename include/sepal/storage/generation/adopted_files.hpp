@@ -71,7 +71,7 @@ class AdoptedFiles {
 
 // Reads the file that a record names. Blocks. Errors: damaged, with the file's name, also where the file is
 // missing or is another file; those of read_filter_file.
-Result<bloom::FilterPtr> read_adopted(Disk& disk, const Path& directory, const keyspace::ImageFile& file,
-                                      const bloom::FilterLimits& limits, const ProgressSink& progress);
+Result<value::ValuePtr> read_adopted(Disk& disk, const Path& directory, const keyspace::ImageFile& file,
+                                     const value::Limits& limits, const ProgressSink& progress);
 
 }  // namespace sepal::storage

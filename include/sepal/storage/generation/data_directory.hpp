@@ -20,7 +20,6 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
-#include <sepal/bloom/filter/filter.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/storage/disk/disk.hpp>
 #include <sepal/storage/format/lineage.hpp>
@@ -65,13 +64,13 @@ struct DataDirectoryOptions {
 // What a save does with a file that would be the same as a file of this process's last generation.
 enum class Linking : std::uint8_t { unchanged, none };
 
-struct LoadedFilter {
+struct LoadedValue {
   std::uint32_t database = 0;
   std::string key;
-  bloom::FilterPtr filter;
+  value::ValuePtr value;
   std::uint64_t cut_position = 0;  // at the cut of its generation
-  // Its layers and counts are from this position. The position may be before the cut. Then layers and counts
-  // did not change between it and the cut.
+  // Where it was frozen. The position may be before the cut. Then the value did not change between it and the
+  // cut.
   std::uint64_t journal_position = 0;
   std::uint64_t offset = 0;  // where its record begins in its file
   keyspace::Deadline deadline = keyspace::no_deadline;
@@ -80,7 +79,7 @@ struct LoadedFilter {
 // A load hands over filters as soon as it has a few. So a sink that closes a gate to take them does so
 // seldom, and a load holds the bits of few filters beside what it reads. The sink takes them in order and
 // leaves null behind. After an error the first that is not null is the one that the sink refused.
-using LoadSink = std::function<Result<void>(std::span<LoadedFilter> filters)>;
+using LoadSink = std::function<Result<void>(std::span<LoadedValue> filters)>;
 
 // The notes in LOCK: those of the daemon that uses the directory, or of the last one. None where there is no
 // LOCK, or where it is too long to be one. Blocks. Errors: those of Disk.
@@ -141,7 +140,7 @@ class DataDirectory {
   // Errors: damaged and unsupported_version (file, offset, what to do), too_large (a filter exceeds
   // `limits`), out_of_memory, io (also when `progress` gave up), and those that `sink` returns. After an
   // error some filters may have been handed over.
-  Result<GenerationReport> load(const bloom::FilterLimits& limits, const LoadSink& sink,
+  Result<GenerationReport> load(const value::Limits& limits, const LoadSink& sink,
                                 const ProgressSink& progress);
 
  private:

@@ -5,26 +5,21 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
-#include <sepal/bloom/filter/filter.hpp>
-#include <sepal/bloom/filter/image.hpp>
 #include <sepal/storage/disk/disk.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
 #include <sepal/storage/generation/streamed_filter.hpp>
+#include <sepal/value/kind_row.hpp>
 
 #include <cstdint>
 #include <string>
-#include <vector>
+#include <string_view>
 
 namespace sepal::storage {
 
 struct FilterFile {
-  std::string key;  // may be empty: an import names the filter
-  bloom::FilterPtr filter;
-  // The header to be written: the filter's own, except for the counts of its layers.
-  bloom::ImageHeader header;
-  // The layers of the header, where other threads may add to the filter and grow it; else empty.
-  std::vector<bloom::LayerView> layers{};
-  std::uint64_t seal = 0;  // the seal of the file that it was read from
+  std::string key;  // may be empty: an import names the value
+  value::ValuePtr value;
+  std::uint64_t seal = 0;  // over all checksums in it
 };
 
 struct WrittenFile {
@@ -35,8 +30,8 @@ struct WrittenFile {
 // Written aside, synced and renamed: as replace_file() promises. A crash leaves a file for which
 // is_aside_name() is true. Blocks. The file has only a part of what other threads add meanwhile. Errors:
 // those of the disk; io when `progress` gave up, with no file left behind.
-Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, const FilterFile& file,
-                                      const ProgressSink& progress);
+Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, std::string_view key,
+                                      const value::FrozenView& value, const ProgressSink& progress);
 
 // The same for a filter that is in no memory. The file has its key, and neither its database nor its
 // deadline. Memory: one fixed buffer. Errors: those of its bits as well.
@@ -46,10 +41,10 @@ Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, const Stre
 // Verifies every checksum. Blocks; memory: the filter, which is within `limits`, and one fixed buffer.
 // Errors: damaged, out_of_range (it holds no filter, or several), unsupported_version, too_large,
 // out_of_memory, and those of the disk; the sentence begins with the file's name.
-Result<FilterFile> read_filter_file(Disk& disk, const Path& path, const bloom::FilterLimits& limits,
+Result<FilterFile> read_filter_file(Disk& disk, const Path& path, const value::Limits& limits,
                                     const ProgressSink& progress);
 // The same for a file that is open, and has this name.
-Result<FilterFile> read_filter_file(File& file, const Path& name, const bloom::FilterLimits& limits,
+Result<FilterFile> read_filter_file(File& file, const Path& name, const value::Limits& limits,
                                     const ProgressSink& progress);
 
 }  // namespace sepal::storage

@@ -1,20 +1,18 @@
 // What a save needs to know about the keyspace.
 //
-// The keys, filters, deadlines and mirrors are those of one instant: the cut, taken with the gate closed. A
-// save must not read the list of a filter's layers and their counts while workers change them. So these are
-// taken with the gate closed as well, but some filters at a time: no client waits for a million of them. The
-// generation may also hold layers, counts and bits from after the cut. Bits are read last, outside the gate:
-// they only ever go from 0 to 1. So the generation holds all that was added before the cut, and a part of
-// what came after.
+// The keys, values, deadlines and mirrors are those of one instant: the cut, taken with the gate closed. A
+// save must not read the shape and the counts of a value while workers change them. So each value is frozen
+// with the gate closed as well (KindRow::freeze), but some at a time: no client waits for a million of them.
+// The generation may hold shapes and counts from after the cut. Bodies are read last, outside the gate, and
+// each kind says what makes that right (value/kind_row.hpp).
 //
-// A filter's layers and counts are those at its journal position. The replay skips its records before that
-// position, and applies the rest.
+// The journal tells the rest exactly, because each value has the position at which it was frozen.
 #pragma once
 
 #include <sepal/base/clock.hpp>
-#include <sepal/bloom/filter/filter.hpp>
 #include <sepal/keyspace/cut.hpp>
 #include <sepal/keyspace/keyspace.hpp>
+#include <sepal/value/kind_row.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -24,18 +22,27 @@
 namespace sepal::storage {
 
 struct Snapshot {
-  struct Layer {
-    bloom::LayerView view;
-    std::uint64_t item_count = 0;
+  // A value whose file a later save may link, at the instant of its freeze (known_files.hpp).
+  struct Known {
+    std::size_t entry = 0;
+    std::uint64_t identity = 0;
+    std::uint64_t changes = 0;
+  };
+  struct Held {
+    std::size_t entry = 0;
+    std::unique_ptr<value::Still> still;
   };
 
   WallTime taken_at{};
   std::uint64_t journal_position = 0;  // at the cut
   std::vector<keyspace::Mirror> mirrors;
   std::vector<keyspace::CutEntry> entries;
-  std::vector<std::uint64_t> journal_positions;  // where each entry's layers were taken
-  std::vector<std::uint32_t> layer_counts;       // for each entry
-  std::vector<Layer> layers;                     // all entries' layers, entry after entry, oldest first
+  std::vector<std::uint64_t> journal_positions;  // where each entry was frozen
+  std::vector<std::uint32_t> number_counts;      // for each entry
+  std::vector<std::uint64_t> numbers;            // what freeze() has written, entry after entry
+  std::vector<Known> known;                      // by entry
+  std::vector<Held> held;                        // by entry; few kinds have any
+  std::uint64_t item_count = 0;                  // in all values
 
   // The highest journal position of all: the generation needs the journal from the cut to here.
   [[nodiscard]] std::uint64_t taken_until() const;
@@ -49,7 +56,7 @@ class SnapshotTaker {
   SnapshotTaker(keyspace::Keyspace& keyspace, WallTime now, std::uint64_t journal_position);
   // Not inside the gate, before the first step: allocates what the steps fill.
   void reserve();
-  // Gate closed. Takes about `filter_count` more filters. True when these were the last.
+  // Gate closed. Freezes about `filter_count` more values. True when these were the last.
   bool step(std::size_t filter_count, std::uint64_t journal_position);
   // After the last step. The gate must be open, because this may free a flushed database.
   [[nodiscard]] Snapshot finish();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
-#include <sepal/bloom/filter/image.hpp>
 #include <sepal/keyspace/deadline.hpp>
 
 #include <cstddef>
@@ -12,7 +11,7 @@
 
 namespace sepal::storage {
 
-// The bitmaps of a filter as one run of bytes, oldest layer first. Confined.
+// The body of a value's image as one run of bytes. Confined.
 class BitStream {
  public:
   virtual ~BitStream() = default;
@@ -26,7 +25,9 @@ struct StreamedFilter {
   std::uint32_t database = 0;  // below keyspace::database_count
   std::string_view key;        // at most keyspace::key_bytes_max bytes
   keyspace::Deadline deadline = keyspace::no_deadline;
-  const bloom::ImageHeader* header = nullptr;
+  std::span<const std::byte> head{};  // of its image
+  std::uint64_t body_bytes = 0;       // as the head says, and the next one too
+  std::uint64_t item_count = 0;
   BitStream* bits = nullptr;
 };
 

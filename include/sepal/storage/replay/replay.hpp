@@ -20,7 +20,7 @@ namespace sepal::storage {
 class FilterPositions {
  public:
   // Notes a loaded filter that was put under its key.
-  void note(const LoadedFilter& loaded, const value::Value& filter);
+  void note(const LoadedValue& loaded, const value::Value& filter);
   // Whether the filter has what happened at `position` already.
   [[nodiscard]] bool has(const value::Value& filter, std::uint64_t position) const;
   // The filter is gone, and another may get its address.
