@@ -22,6 +22,7 @@ using keyspace::MutationLog;
 constexpr std::uint64_t unbounded_bytes = std::uint64_t{1} << 62;
 
 bloom::SharedPlans& plans_of(const Keyspace& keyspace) {
+  // The row of filters has made it.
   return static_cast<bloom::SharedPlans&>(*keyspace.state_of(value::Kind::bloom));
 }
 

@@ -58,6 +58,7 @@ class FrozenLayers {
 
  private:
   [[nodiscard]] const Layer& layer(std::uint32_t index) const {
+    // An address that freeze() wrote. NOLINTNEXTLINE(performance-no-int-to-ptr)
     return *reinterpret_cast<const Layer*>(numbers_[index * numbers_a_layer]);
   }
   [[nodiscard]] LayerPlan plan_of(std::uint32_t index) const { return layer(index).plan(); }
