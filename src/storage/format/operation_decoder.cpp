@@ -118,7 +118,7 @@ const char* OperationDecoder::take_any(const format::OperationHead& head, std::v
 
 // As the `made` or `changed` that this version writes in its place.
 const char* OperationDecoder::take_earlier(format::OperationHead head) {
-  const auto form = std::ranges::find_if(format::earlier_forms, [&](const format::EarlierForm& each) {
+  const auto* const form = std::ranges::find_if(format::earlier_forms, [&](const format::EarlierForm& each) {
     return head.operation == static_cast<std::uint8_t>(each.operation);
   });
   if (form == format::earlier_forms.end()) return "an operation is of a kind that this build does not know";
