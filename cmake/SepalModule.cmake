@@ -112,7 +112,7 @@ function(sepal_test name)
   sepal_set_test_flags(${name})
   if(ARG_OPTIMISED)
     target_compile_options(${name} PRIVATE -O1)
-  elseif(TARGET sepal_test_headers)
+  elseif(TARGET sepal_test_headers AND NOT sepal_tools IN_LIST ARG_USES)  # hiredis defines _FILE_OFFSET_BITS
     target_precompile_headers(${name} REUSE_FROM sepal_test_headers)
   endif()
   target_link_libraries(${name} PRIVATE sepal_catch_main ${ARG_USES} ${ARG_LIBRARIES})
