@@ -5,8 +5,9 @@
 #include <sepal/base/memory_reserve.hpp>
 #include <sepal/base/random.hpp>
 #include <sepal/base/thread.hpp>
+#include <sepal/command/clients/certificate_login.hpp>
 #include <sepal/command/run/client_memory.hpp>
-#include <sepal/command/users/certificate_login.hpp>
+#include <sepal/command/run/client_users.hpp>
 #include <sepal/command/users/users.hpp>
 #include <sepal/log/event.hpp>
 #include <sepal/server/server.hpp>
@@ -264,7 +265,7 @@ std::variant<Worker::Added, const Refusal*> Worker::take_place(Accepted& accepte
   client.descriptor = number;
   client.connected_at = std::chrono::steady_clock::now();
   client.last_request_at = client.connected_at;
-  services_.users->welcome(client);
+  command::welcome(*services_.users, client);
   if (greeted.user_name) command::log_in_by_certificate(services_, client, *greeted.user_name);
   SocketStream socket(std::move(accepted.descriptor), accepted.kind, readiness_);
   const auto add = [&](auto stream) {

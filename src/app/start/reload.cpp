@@ -1,5 +1,6 @@
 #include "app/start/reload.hpp"
 
+#include <sepal/command/run/client_users.hpp>
 #include <sepal/log/event.hpp>
 #include <sepal/settings/acl_file.hpp>
 #include <sepal/settings/password.hpp>

@@ -17,7 +17,6 @@
 #include <optional>
 #include <utility>
 
-#include "command/bloom/mirror_state.hpp"
 #include "command/keys/lookup.hpp"
 #include "command/run/adopting.hpp"
 #include "command/run/refuse.hpp"

@@ -13,8 +13,8 @@
 #include <optional>
 
 #include "command/bloom/mirror_action.hpp"
-#include "command/bloom/mirror_state.hpp"
 #include "command/keys/lookup.hpp"
+#include "command/keys/mirror_state.hpp"
 #include "command/table/command_row.hpp"
 #include "command/table/families.hpp"
 

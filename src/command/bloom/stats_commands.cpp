@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "command/bloom/bloom_row.hpp"
-#include "command/bloom/mirror_state.hpp"
 #include "command/keys/lookup.hpp"
+#include "command/keys/mirror_state.hpp"
 #include "command/table/families.hpp"
 
 namespace sepal::command {

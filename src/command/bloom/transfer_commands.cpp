@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "command/bloom/bloom_row.hpp"
-#include "command/bloom/mirror_state.hpp"
 #include "command/keys/lookup.hpp"
 #include "command/run/adopting.hpp"
 #include "command/table/families.hpp"

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string_view>
 
-#include "command/clients/client_text.hpp"
+#include "command/run/client_text.hpp"
 #include "command/run/refuse.hpp"
 #include "command/table/command_row.hpp"
 #include "command/table/families.hpp"

@@ -2,6 +2,7 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/parsed.hpp>
+#include <sepal/command/run/client_users.hpp>
 #include <sepal/command/run/context.hpp>
 #include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/table/error_texts.hpp>
@@ -14,8 +15,8 @@
 #include <string_view>
 #include <utility>
 
-#include "command/clients/client_text.hpp"
 #include "command/keys/database_number.hpp"
+#include "command/run/client_text.hpp"
 #include "command/run/transaction_state.hpp"
 #include "command/table/command_row.hpp"
 #include "command/table/compatibility.hpp"
@@ -213,7 +214,7 @@ Next reset(Context& context) {
   client.replies = Replies::all;
   client.monitoring.reset();
   end_transaction(client);
-  context.services.users->welcome(client);
+  welcome(*context.services.users, client);
   // Before the reply, which a new connection would read as RESP2.
   set_protocol(context, 2);
   context.reply.simple("RESET");

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "command/clients/monitor_text.hpp"
+#include "command/run/monitor_text.hpp"
 #include "command/table/command_row.hpp"
 #include "command/table/families.hpp"
 

@@ -8,10 +8,10 @@
 
 #include <optional>
 
-#include "command/bloom/filter_type.hpp"
-#include "command/bloom/mirror_state.hpp"
 #include "command/keys/database_number.hpp"
 #include "command/keys/lookup.hpp"
+#include "command/keys/mirror_state.hpp"
+#include "command/keys/type_name.hpp"
 #include "command/run/scratch.hpp"
 #include "command/table/command_row.hpp"
 #include "command/table/families.hpp"

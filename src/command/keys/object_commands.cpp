@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "command/keys/lookup.hpp"
+#include "command/observe/number_text.hpp"
 #include "command/run/refuse.hpp"
-#include "command/server/info_text.hpp"
 #include "command/table/command_row.hpp"
 #include "command/table/families.hpp"
 

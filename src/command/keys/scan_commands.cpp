@@ -22,8 +22,8 @@
 #include <string_view>
 #include <utility>
 
-#include "command/bloom/filter_type.hpp"
 #include "command/keys/lookup.hpp"
+#include "command/keys/type_name.hpp"
 #include "command/run/refuse.hpp"
 #include "command/table/command_row.hpp"
 #include "command/table/families.hpp"

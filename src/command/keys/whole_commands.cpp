@@ -23,10 +23,10 @@
 #include <optional>
 #include <utility>
 
-#include "command/bloom/mirror_state.hpp"
 #include "command/keys/database_number.hpp"
 #include "command/keys/dump_payload.hpp"
 #include "command/keys/lookup.hpp"
+#include "command/keys/mirror_state.hpp"
 #include "command/run/adopting.hpp"
 #include "command/run/refuse.hpp"
 #include "command/table/command_row.hpp"

@@ -12,8 +12,6 @@
 #include <string>
 #include <utility>
 
-#include "command/bloom/mirror_state.hpp"
-
 namespace sepal::command {
 namespace {
 

@@ -10,6 +10,10 @@
 
 namespace sepal::command {
 
+// A longer string is put under its key by a job outside the workers, so that no client waits for it. It is
+// not taken in a transaction or a script. A longer string that is answered leaves in parts.
+inline constexpr std::uint64_t string_at_once_max = std::uint64_t{1} << 20;
+
 // Done and answered at once if one record of the journal has room for the filter, or if no journal is kept;
 // else a job outside the workers does it. `adoption.make` is ignored. For handlers of rows with
 // records_adoption, as the last thing that they do. Returns need_alone, done or wait.

@@ -13,8 +13,8 @@
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
 #include <sepal/base/memory_reserve.hpp>
+#include <sepal/command/observe/slow_log.hpp>
 #include <sepal/command/run/dispatcher.hpp>
-#include <sepal/command/server/slow_log.hpp>
 #include <sepal/command/table/error_texts.hpp>
 #include <sepal/writers/bloom_writer.hpp>
 

@@ -11,9 +11,10 @@
 #include <optional>
 #include <string_view>
 
-#include "command/clients/client_text.hpp"
+#include "command/run/client_text.hpp"
 #include "command/run/transaction_state.hpp"
 #include "command/table/absent_commands.hpp"
+#include "command/table/command_row.hpp"
 
 namespace sepal::command {
 namespace {
@@ -147,6 +148,11 @@ Dispatcher::Outcome Dispatcher::run_unknown(const Request& request) {
   }
   count_errors(request.reply.last_error(), 1);
   return {.next = Next::done, .spec = nullptr};
+}
+
+Next answer_refusal(Context& context) {
+  context.reply.error(context.spec.refusal);
+  return Next::done;
 }
 
 }  // namespace sepal::command

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "command/strings/string_access.hpp"
+#include "command/run/adopting.hpp"
 #include "command/table/command_row.hpp"
 
 namespace sepal::command {

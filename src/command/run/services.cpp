@@ -1,8 +1,8 @@
+#include <sepal/command/observe/latency_events.hpp>
+#include <sepal/command/observe/rate_sampler.hpp>
+#include <sepal/command/observe/slow_log.hpp>
 #include <sepal/command/run/scripts.hpp>
 #include <sepal/command/run/services.hpp>
-#include <sepal/command/server/latency_events.hpp>
-#include <sepal/command/server/rate_sampler.hpp>
-#include <sepal/command/server/slow_log.hpp>
 #include <sepal/command/users/acl_log.hpp>
 #include <sepal/command/users/login_delay.hpp>
 #include <sepal/command/users/users.hpp>

@@ -15,9 +15,9 @@
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
 #include <sepal/base/glob.hpp>
+#include <sepal/command/observe/rate_sampler.hpp>
 #include <sepal/command/run/context.hpp>
 #include <sepal/command/run/scripts.hpp>
-#include <sepal/command/server/rate_sampler.hpp>
 #include <sepal/command/table/error_texts.hpp>
 #include <sepal/command/users/acl_log.hpp>
 #include <sepal/command/users/users.hpp>

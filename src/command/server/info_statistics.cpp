@@ -1,7 +1,7 @@
 // Sections of INFO that add up the workers' counters.
 
+#include <sepal/command/observe/rate_sampler.hpp>
 #include <sepal/command/run/scripts.hpp>
-#include <sepal/command/server/rate_sampler.hpp>
 #include <sepal/command/users/acl_log.hpp>
 #include <sepal/metrics/counters.hpp>
 

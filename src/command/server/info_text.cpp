@@ -4,9 +4,9 @@
 #include "command/server/info_text.hpp"
 
 #include <sepal/base/word_list.hpp>
+#include <sepal/command/observe/slow_log.hpp>
 #include <sepal/command/run/adoptions.hpp>
 #include <sepal/command/run/scripts.hpp>
-#include <sepal/command/server/slow_log.hpp>
 #include <sepal/writers/uploads.hpp>
 
 #include <algorithm>
@@ -342,33 +342,8 @@ const InfoSection info_sections[] = {
 };
 const std::size_t info_section_count = std::size(info_sections);
 
-std::string fixed_point(double value, int digits) {
-  char text[400];  // A double before the point has 309 digits at most.
-  const auto result =
-      std::to_chars(std::begin(text), std::end(text), value, std::chars_format::fixed, digits);
-  return {text, result.ptr};
-}
-
-std::string shortest_text(double value) {
-  char text[400];
-  const auto result = std::to_chars(std::begin(text), std::end(text), value, std::chars_format::fixed);
-  return {text, result.ptr};
-}
-
 InfoLines& InfoLines::real(std::string_view field, double value, int digits) {
   return line(field, fixed_point(value, digits));
-}
-
-std::string human_bytes(std::uint64_t bytes) {
-  constexpr std::string_view units = "BKMGTPE";
-  constexpr double step = 1024;
-  auto scaled = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (scaled >= step) {
-    scaled /= step;
-    ++unit;
-  }
-  return unit == 0 ? std::to_string(bytes) + "B" : fixed_point(scaled, 2) + units[unit];
 }
 
 }  // namespace sepal::command

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "command/observe/number_text.hpp"
+
 namespace sepal::command {
 
 // Appends lines to a section.
@@ -31,15 +33,6 @@ class InfoLines {
  private:
   std::string& text_;
 };
-
-// "1.50M", as the reference writes sizes for people.
-[[nodiscard]] std::string human_bytes(std::uint64_t bytes);
-[[nodiscard]] std::string fixed_point(double value, int digits);
-// With no more digits than the value needs: "50", "99.9".
-[[nodiscard]] std::string shortest_text(double value);
-[[nodiscard]] inline double ratio(std::uint64_t part, std::uint64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
 
 // The save and the journal, as all sections of one reply show them. Read once for a reply: a save that ends
 // between two sections would otherwise run in one of them and have ended in the other.

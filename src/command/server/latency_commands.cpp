@@ -1,8 +1,8 @@
 // Handlers of LATENCY.
 
 #include <sepal/base/arguments.hpp>
+#include <sepal/command/observe/latency_events.hpp>
 #include <sepal/command/run/context.hpp>
-#include <sepal/command/server/latency_events.hpp>
 #include <sepal/command/table/error_texts.hpp>
 #include <sepal/metrics/counters.hpp>
 
@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "command/observe/latency_graph.hpp"
 #include "command/run/refuse.hpp"
 #include "command/run/worker_sums.hpp"
-#include "command/server/latency_graph.hpp"
 #include "command/table/command_index.hpp"
 #include "command/table/command_row.hpp"
 #include "command/table/families.hpp"

@@ -1,8 +1,8 @@
 // Names and labels are a promise to operators: docs/operations/watch.md, docs/prometheus-alerts.yml and
 // docs/grafana.json use them.
+#include <sepal/command/observe/slow_log.hpp>
 #include <sepal/command/run/scripts.hpp>
 #include <sepal/command/server/metrics_text.hpp>
-#include <sepal/command/server/slow_log.hpp>
 #include <sepal/writers/uploads.hpp>
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // Handlers of SLOWLOG, and the part of the dispatcher that notes what was slow.
 
 #include <sepal/base/arguments.hpp>
+#include <sepal/command/observe/latency_events.hpp>
+#include <sepal/command/observe/slow_log.hpp>
 #include <sepal/command/run/dispatcher.hpp>
-#include <sepal/command/server/latency_events.hpp>
-#include <sepal/command/server/slow_log.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include <chrono>

@@ -24,7 +24,6 @@
 #include <utility>
 #include <vector>
 
-#include "command/bloom/mirror_state.hpp"
 #include "command/keys/lookup.hpp"
 #include "command/run/adopting.hpp"
 #include "command/run/refuse.hpp"

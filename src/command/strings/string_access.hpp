@@ -21,10 +21,6 @@ constexpr std::uint8_t mask_in_byte(std::uint64_t position) {
   return static_cast<std::uint8_t>(0x80U >> (position % 8));
 }
 
-// A longer string is put under its key by a job outside the workers, so that no client waits for it. It is
-// not taken in a transaction or a script. A longer string that is answered leaves in parts.
-inline constexpr std::uint64_t string_at_once_max = std::uint64_t{1} << 20;
-
 // A position among so many elements. A negative one counts from the end; if it lies before the first element,
 // it is that of the first.
 [[nodiscard]] inline std::int64_t from_end(std::int64_t position, std::int64_t count) {

@@ -4,7 +4,6 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/word_list.hpp>
-#include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include <algorithm>
@@ -166,10 +165,5 @@ std::string absent_command(const AbsentGroup& group) {
 }
 
 constinit const Rows absent_rows = absent_family;
-
-Next answer_refusal(Context& context) {
-  context.reply.error(context.spec.refusal);
-  return Next::done;
-}
 
 }  // namespace sepal::command

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "command/bloom/mirror_state.hpp"
-
 namespace sepal::command {
 namespace {
 
@@ -85,6 +83,19 @@ std::string too_many_names() {
 
 std::string too_many_parameters() {
   return "ERR too many parameter names: the limit is " + std::to_string(described_names_max);
+}
+
+std::string_view reason_of(keyspace::MirrorState state) {
+  switch (state) {
+    case keyspace::MirrorState::full:
+      return "the target does not scale and is full";
+    case keyspace::MirrorState::layer_limit:
+      return "the target has as many layers as it may have";
+    case keyspace::MirrorState::no_memory:
+      return "there was no memory for the target to grow";
+    default:
+      return "";
+  }
 }
 
 std::string broken_mirror(keyspace::MirrorState state) {

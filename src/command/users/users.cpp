@@ -1,6 +1,4 @@
 #include <sepal/base/assert.hpp>
-#include <sepal/command/run/client_state.hpp>
-#include <sepal/command/run/services.hpp>
 #include <sepal/command/users/users.hpp>
 
 #include <algorithm>
@@ -87,11 +85,6 @@ void Users::count_bytes() {
 
 void Users::note_default() {
   open_ = standard_->is_on() && !standard_->needs_password();
-}
-
-void Users::welcome(ClientState& client) const {
-  client.user = standard_;
-  client.authenticated = open_;
 }
 
 const User* Users::find(std::string_view name) const {
@@ -187,28 +180,6 @@ std::string Users::text() const {
   for (const auto& [name, user] : users_)
     text.append("user ").append(name).append(" ").append(user->rules()).append("\n");
   return text;
-}
-
-bool dismiss(const RemovedUsers& removed, ClientDirectory& clients, const ClientState* asking) {
-  if (removed.empty()) return false;
-  std::vector<const User*> gone;
-  for (const auto& user : removed) gone.push_back(user.get());
-  // An ACL LOAD may remove many users. Sorted, they cost each client one short search.
-  std::ranges::sort(gone, std::less<>());
-  bool asking_is_one = false;
-  clients.for_each([&](ClientState& client) {
-    if (!std::ranges::binary_search(gone, client.user, std::less<>())) return;
-    // What the client has sent may still run before it is closed.
-    client.user = &User::without_rights();
-    client.authenticated = false;
-    if (&client == asking) {
-      // The caller closes this client behind its reply.
-      asking_is_one = true;
-    } else {
-      clients.kill(client.id);
-    }
-  });
-  return asking_is_one;
 }
 
 }  // namespace sepal::command

@@ -1,5 +1,5 @@
 // MONITOR: what is shown, and how.
-#include <sepal/command/clients/monitors.hpp>
+#include <sepal/command/observe/monitors.hpp>
 
 #include "support/catch.hpp"
 #include "world.hpp"

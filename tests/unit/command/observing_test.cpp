@@ -1,6 +1,6 @@
 // SLOWLOG and LATENCY.
-#include <sepal/command/server/latency_events.hpp>
-#include <sepal/command/server/slow_log.hpp>
+#include <sepal/command/observe/latency_events.hpp>
+#include <sepal/command/observe/slow_log.hpp>
 
 #include "support/catch.hpp"
 #include "world.hpp"

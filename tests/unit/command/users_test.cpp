@@ -1,5 +1,6 @@
 // The table of users, ACL files, and the log of denials.
 #include <sepal/command/run/client_state.hpp>
+#include <sepal/command/run/client_users.hpp>
 #include <sepal/command/users/acl_log.hpp>
 #include <sepal/command/users/users.hpp>
 
@@ -128,7 +129,7 @@ TEST_CASE("clients of a removed user may do nothing more, and are closed", "[com
   bobs.id = 1;
   bobs.user = users.find("bob");
   others.id = 2;
-  users.welcome(others);
+  welcome(users, others);
   clients.clients = {{1, &bobs}, {2, &others}};
   const std::string_view names[] = {"bob", "default", "nosuch"};
   const RemovedUsers removed = users.remove(names);

@@ -1,5 +1,6 @@
 #include "world.hpp"
 
+#include <sepal/command/run/client_users.hpp>
 #include <sepal/command/users/users.hpp>
 
 #include <cstddef>
@@ -119,7 +120,7 @@ World::Connection& World::connection(std::string_view name) {
   made->client.address = "127.0.0.1:" + std::to_string(50'000 + made->client.id);
   made->client.local_address = "127.0.0.1:6379";
   made->client.descriptor = 9;
-  services.users->welcome(made->client);
+  welcome(*services.users, made->client);
   made->client.connected_at = steady_now;
   clients.clients[made->client.id] = &made->client;
   return *connections_.emplace(name, std::move(made)).first->second;

@@ -1,6 +1,7 @@
 // Sessions, with the parts that a worker lends them.
 #pragma once
 
+#include <sepal/command/run/client_users.hpp>
 #include <sepal/command/users/users.hpp>
 #include <sepal/session/session.hpp>
 
@@ -58,7 +59,7 @@ struct WorkerSession {
 
   static command::ClientState client(const command::Services& services, bool authenticated) {
     command::ClientState state;
-    services.users->welcome(state);
+    command::welcome(*services.users, state);
     state.id = 1;
     state.authenticated = authenticated;
     return state;

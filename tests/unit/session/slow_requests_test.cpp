@@ -1,6 +1,6 @@
 // What sessions tell the slow log: the words of the first request of each measurement.
+#include <sepal/command/observe/slow_log.hpp>
 #include <sepal/command/run/partial_run.hpp>
-#include <sepal/command/server/slow_log.hpp>
 
 #include "support/catch.hpp"
 #include "unit/session/round_world.hpp"

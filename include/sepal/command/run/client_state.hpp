@@ -2,7 +2,7 @@
 #pragma once
 
 #include <sepal/base/clock.hpp>
-#include <sepal/command/clients/monitors.hpp>
+#include <sepal/command/observe/monitors.hpp>
 #include <sepal/command/run/transaction.hpp>
 #include <sepal/command/users/acl_user.hpp>
 #include <sepal/keyspace/watches.hpp>

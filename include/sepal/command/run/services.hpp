@@ -6,7 +6,7 @@
 #include <sepal/base/choice.hpp>
 #include <sepal/base/clock.hpp>
 #include <sepal/base/result.hpp>
-#include <sepal/command/clients/monitors.hpp>
+#include <sepal/command/observe/monitors.hpp>
 #include <sepal/command/run/client_state.hpp>
 #include <sepal/command/run/pause.hpp>
 #include <sepal/command/run/worker_stats.hpp>

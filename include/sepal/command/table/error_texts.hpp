@@ -4,7 +4,6 @@
 
 #include <sepal/base/result.hpp>
 #include <sepal/bloom/commands/texts.hpp>
-#include <sepal/command/users/acl_user.hpp>
 #include <sepal/keyspace/mirrors.hpp>
 
 #include <string>
@@ -47,6 +46,8 @@ using bloom::wrong_arity;
 // For a job outside the workers: adds the sentence where the environment failed.
 [[nodiscard]] std::string reason_text(const Error& error);
 
+// Why a mirror is broken; empty if it is not.
+[[nodiscard]] std::string_view reason_of(keyspace::MirrorState state);
 // "ERR the mirror is broken: ...": for a state that is not whole.
 [[nodiscard]] std::string broken_mirror(keyspace::MirrorState state);
 

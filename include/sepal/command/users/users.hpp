@@ -1,7 +1,8 @@
 // All users, and the text of an ACL file. `default` is the user of new connections, and is always there.
 //
 // Clients keep pointers to their users. A user that is changed keeps its place in memory, so the change has
-// effect at once. A user that is removed is handed to dismiss(), which takes it away from its clients.
+// effect at once. A user that is removed is handed to dismiss() (client_users.hpp), which takes it away from
+// its clients.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -19,9 +20,6 @@
 #include <vector>
 
 namespace sepal::command {
-
-struct ClientState;
-class ClientDirectory;
 
 // The memory of all users together, and the length of an ACL file. It counts for maxmemory, too.
 inline constexpr std::size_t users_bytes_max = std::size_t{256} << 20;
@@ -45,8 +43,6 @@ class Users {
   [[nodiscard]] const User& standard() const { return *standard_; }
   // Whether a new connection may act as that user without a password.
   [[nodiscard]] bool open() const { return open_; }
-  // Makes the client one that has just connected.
-  void welcome(ClientState& client) const;
 
   [[nodiscard]] const User* find(std::string_view name) const;
   // Sorted by name.
@@ -81,9 +77,5 @@ class Users {
   bool open_ = false;
   std::size_t byte_count_ = 0;
 };
-
-// Takes removed users away from their clients, and closes these. Called with the gate closed. Returns whether
-// `asking`, which is not closed, is one of them.
-bool dismiss(const RemovedUsers& removed, ClientDirectory& clients, const ClientState* asking);
 
 }  // namespace sepal::command

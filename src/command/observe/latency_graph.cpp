@@ -1,4 +1,4 @@
-#include "command/server/latency_graph.hpp"
+#include "command/observe/latency_graph.hpp"
 
 #include <sepal/base/assert.hpp>
 

@@ -1,4 +1,4 @@
-#include <sepal/command/server/rate_sampler.hpp>
+#include <sepal/command/observe/rate_sampler.hpp>
 
 namespace sepal::command {
 

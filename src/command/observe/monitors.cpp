@@ -1,5 +1,5 @@
 #include <sepal/base/assert.hpp>
-#include <sepal/command/clients/monitors.hpp>
+#include <sepal/command/observe/monitors.hpp>
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 #include <sepal/base/assert.hpp>
-#include <sepal/command/server/slow_log.hpp>
+#include <sepal/command/observe/slow_log.hpp>
 
 #include <algorithm>
 #include <utility>

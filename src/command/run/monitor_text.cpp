@@ -1,4 +1,4 @@
-#include "command/clients/monitor_text.hpp"
+#include "command/run/monitor_text.hpp"
 
 #include <chrono>
 

@@ -1,4 +1,4 @@
-#include "command/clients/client_text.hpp"
+#include "command/run/client_text.hpp"
 
 #include <sepal/command/table/command_table.hpp>
 

@@ -12,7 +12,7 @@
 //     ssss
 #pragma once
 
-#include <sepal/command/server/latency_events.hpp>
+#include <sepal/command/observe/latency_events.hpp>
 
 #include <string>
 

@@ -2,6 +2,7 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/random.hpp>
+#include <sepal/command/run/client_users.hpp>
 #include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
 #include <sepal/command/users/acl_log.hpp>

@@ -1,13 +1,13 @@
 #include <sepal/base/arguments.hpp>
+#include <sepal/command/clients/certificate_login.hpp>
 #include <sepal/command/run/context.hpp>
 #include <sepal/command/users/acl_log.hpp>
-#include <sepal/command/users/certificate_login.hpp>
 #include <sepal/command/users/users.hpp>
 
 #include <chrono>
 #include <string>
 
-#include "command/clients/client_text.hpp"
+#include "command/run/client_text.hpp"
 
 namespace sepal::command {
 

@@ -1,27 +1,12 @@
-// What replies say about a mirror.
+// Figures and states of a mirror.
 #pragma once
 
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/mirrors.hpp>
 
-#include <string>
 #include <string_view>
 
 namespace sepal::command {
-
-// Why a mirror is broken; empty if it is not.
-[[nodiscard]] constexpr std::string_view reason_of(keyspace::MirrorState state) {
-  switch (state) {
-    case keyspace::MirrorState::full:
-      return "the target does not scale and is full";
-    case keyspace::MirrorState::layer_limit:
-      return "the target has as many layers as it may have";
-    case keyspace::MirrorState::no_memory:
-      return "there was no memory for the target to grow";
-    default:
-      return "";
-  }
-}
 
 // Items that were new to the source since the mirror began. Made from the source's own count, so that adds
 // pay nothing for it and a restart does not change it.

@@ -1,6 +1,6 @@
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
-#include <sepal/command/server/latency_events.hpp>
+#include <sepal/command/observe/latency_events.hpp>
 
 #include <algorithm>
 
