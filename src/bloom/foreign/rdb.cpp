@@ -237,11 +237,11 @@ Result<FilterPtr> filter_of(const RdbDump& dump, const FilterLimits& limits) {
 std::uint64_t rdb_dump_bytes(const value::FrozenView& filter) {
   constexpr std::uint64_t head_bytes_max = 1 + 5;  // the opcode, and a length of 4 bytes
   const std::uint64_t bitmap_bytes = bloom_row.body_bytes(filter);
-  const std::uint64_t whole_pieces = bitmap_bytes / rdb_piece_bytes;
+  const std::uint64_t full_pieces = bitmap_bytes / rdb_piece_bytes;
   // Must be what rdb_dump_of() makes, to the byte.
   std::string rest = begin_of_dump(std::string(bloom_row.head_bytes(filter), '\0'));
   if (bitmap_bytes % rdb_piece_bytes != 0) append_field_head(rest, bitmap_bytes % rdb_piece_bytes);
-  return rest.size() + bitmap_bytes + whole_pieces * head_bytes_max + 1 + rdb_footer_bytes;
+  return rest.size() + bitmap_bytes + full_pieces * head_bytes_max + 1 + rdb_footer_bytes;
 }
 
 Result<std::vector<std::string>> rdb_dump_of(const value::FrozenView& filter, const value::GoOn& go_on) {

@@ -141,10 +141,10 @@ Next role(Context& context) {
 
 Next time(Context& context) {
   const auto now = context.now.time_since_epoch();
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now);
-  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(now - seconds);
+  const auto whole = std::chrono::duration_cast<std::chrono::seconds>(now);
+  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(now - whole);
   context.reply.array(2);
-  context.reply.bulk(std::to_string(seconds.count()));
+  context.reply.bulk(std::to_string(whole.count()));
   context.reply.bulk(std::to_string(microseconds.count()));
   return Next::done;
 }
