@@ -56,15 +56,19 @@ function(sepal_module name)
   endif()
 endfunction()
 
+# A program, and <name>_objects, which another program links to be the same with lists of its own (kinds, families).
 #   sepal_program(<name> SOURCES <folder> [USES <module>...] [LIBRARIES <target>...])
 function(sepal_program name)
   cmake_parse_arguments(ARG "" "SOURCES" "USES;LIBRARIES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${ARG_SOURCES}/*.cpp)
   list(TRANSFORM ARG_USES PREPEND sepal_)
-  add_executable(${name} ${sources})
-  sepal_compile_in_groups(${name} 12)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(${name} PRIVATE sepal_flags ${ARG_USES} ${ARG_LIBRARIES})
+  add_library(${name}_objects OBJECT ${sources})
+  sepal_compile_in_groups(${name}_objects 12)
+  target_include_directories(${name}_objects PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${name}_objects PUBLIC sepal_flags ${ARG_USES} ${ARG_LIBRARIES})
+  add_executable(${name})
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
+  target_link_libraries(${name} PRIVATE ${name}_objects)
 endfunction()
 
 # sepal.so, which a server loads. It has the modules that it uses in itself, and shows the server nothing but the function

@@ -53,5 +53,5 @@ add_custom_command(
   DEPENDS ${page_inputs} ${CMAKE_CURRENT_LIST_FILE}
   COMMENT "Embedding the status page"
   VERBATIM)
-target_sources(sepald PRIVATE ${page_source})
+target_sources(sepald_objects PRIVATE ${page_source})
 set_source_files_properties(${page_source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -204,7 +204,7 @@ struct KindRow {
 
   // --- what else it can do --------------------------------------------------------------------------------
 
-  const Payload* payload;  // null: DUMP and RESTORE refuse it
+  const Payload* payload;  // null: DUMP and RESTORE use the image
   const Clocked* clocked;  // null: time changes nothing
   bool mirrors;            // may be an end of BF.MIRROR
 };

@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace sepal::command {
 namespace {
@@ -16,7 +18,41 @@ constexpr std::size_t version_bytes = sizeof payload_version;
 constexpr std::size_t checksum_bytes = sizeof(std::uint64_t);
 constexpr std::size_t footer_bytes = version_bytes + checksum_bytes;
 
+std::uint64_t byte_count(const value::FrozenView& frozen) {
+  const value::KindRow& row = value::row_of(frozen.value);
+  return row.head_bytes(frozen) + row.body_bytes(frozen) + footer_bytes;
+}
+
+Result<std::vector<std::string>> write(const value::FrozenView& frozen, const value::GoOn& go_on) {
+  std::vector<std::string> pieces;
+  Checksum sum;
+  const auto take = [&](std::string piece) {
+    sum.update(std::as_bytes(std::span(piece)));
+    pieces.push_back(std::move(piece));
+  };
+  if (auto written = value::write_image(frozen, take, go_on); !written) return written.error();
+  std::string version(version_bytes, '\0');
+  store_little_endian(reinterpret_cast<unsigned char*>(version.data()), payload_version);
+  take(std::move(version));
+  std::string checksum(checksum_bytes, '\0');
+  store_little_endian(reinterpret_cast<unsigned char*>(checksum.data()), sum.value());
+  pieces.push_back(std::move(checksum));
+  return pieces;
+}
+
+constexpr value::Payload image_payload{.begins = nullptr,
+                                       .bytes_max = nullptr,
+                                       .read = nullptr,
+                                       .byte_count = byte_count,
+                                       .memory_bytes = byte_count,
+                                       .write = write};
+
 }  // namespace
+
+const value::Payload& payload_of(const value::Value& value) {
+  const value::Payload* const own = value::row_of(value).payload;
+  return own == nullptr ? image_payload : *own;
+}
 
 std::uint64_t restored_bytes_max(std::string_view payload, std::uint32_t layers_max) {
   const auto bytes = std::as_bytes(std::span(payload));

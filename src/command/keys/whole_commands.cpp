@@ -274,9 +274,7 @@ Next dump(Context& context) {
     context.reply.null();
     return Next::done;
   }
-  const value::Payload* const payload = value::row_of(*value).payload;
-  if (payload == nullptr) return refuse(context, text::no_dump);
-  return dump_value(context, ValuePtr(value), *payload);
+  return dump_value(context, ValuePtr(value), payload_of(*value));
 }
 
 Next restore(Context& context) {

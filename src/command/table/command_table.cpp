@@ -22,8 +22,8 @@ namespace {
 
 constexpr std::size_t slot_count = 256;
 // The bound is for names of the table. The search for another name ends at an empty slot, and at least half
-// of the slots are empty.
-constexpr std::size_t probes_max = 3;
+// of the slots are empty. Most names stand at their slot or at the next. A new command may stand further off.
+constexpr std::size_t probes_max = 8;
 
 // `name` is not empty.
 constexpr std::size_t slot_of(std::string_view name) {

@@ -229,7 +229,6 @@ inline constexpr std::string_view restore_idle_time_range = "ERR Invalid IDLETIM
 inline constexpr std::string_view restore_frequency_range = "ERR Invalid FREQ value, must be >= 0 and <= 255";
 inline constexpr std::string_view restore_bad_payload = "ERR DUMP payload version or checksum are wrong";
 inline constexpr std::string_view restore_bad_format = "ERR Bad data format";
-inline constexpr std::string_view no_dump = "ERR this kind of value has no dump";
 inline constexpr std::string_view dump_too_large =
     "ERR the filter is larger than one argument may be: use BF.EXPORT or BF.SCANDUMP";
 inline constexpr std::string_view no_import_dir =
