@@ -15,7 +15,7 @@
 #include "support/freeing_housekeeper.hpp"
 #include "support/journal_files.hpp"
 #include "support/simulated_disk.hpp"
-#include "toy.hpp"
+#include "toy/toy.hpp"
 
 namespace toy_storage_test {
 
@@ -39,14 +39,14 @@ struct World {
   test::JournalFiles journal;
 
   void make(keyspace::DatabaseKey key) {
-    REQUIRE(keyspace.make_recorded(key, toy::toy_kind, {}));
-    journal.record(keyspace::Made{.key = key, .kind = toy::toy_kind});
+    REQUIRE(keyspace.make_recorded(key, Toy::own_kind, {}));
+    journal.record(keyspace::Made{.key = key, .kind = Toy::own_kind});
     journal.end_frame();
   }
   void change(keyspace::DatabaseKey key, std::uint8_t what, std::string_view member) {
     const auto bytes = std::as_bytes(std::span(member));
-    REQUIRE(keyspace.change_recorded(key, toy::toy_kind, what, bytes));
-    journal.record(keyspace::Changed{.key = key, .kind = toy::toy_kind, .what = what, .bytes = bytes});
+    REQUIRE(keyspace.change_recorded(key, Toy::own_kind, what, bytes));
+    journal.record(keyspace::Changed{.key = key, .kind = Toy::own_kind, .what = what, .bytes = bytes});
     journal.end_frame();
   }
   void learn(keyspace::DatabaseKey key, std::string_view member) { change(key, toy::learned, member); }
@@ -106,14 +106,14 @@ TEST_CASE("a journal alone makes values of any kind, with what they have forgott
   world.journal.put(disk, "data");
   CHECK(started(disk)->members(a) == Members{"two"});
   const auto lines = facts_of(disk, "data/journal-000000000001");
-  CHECK(std::ranges::find(lines, R"(toy_made database=0 key="a")") != lines.end());
+  CHECK(std::ranges::find(lines, R"(created database=0 key="a")") != lines.end());
   CHECK(std::ranges::find(lines, R"(forgotten database=0 key="a" bytes=3)") != lines.end());
 }
 
 TEST_CASE("a change that a value cannot make is damage", "[toy]") {
   World world;
   world.make(a);
-  world.journal.record(keyspace::Changed{.key = a, .kind = toy::toy_kind, .what = toy::forgotten});
+  world.journal.record(keyspace::Changed{.key = a, .kind = Toy::own_kind, .what = toy::forgotten});
   world.journal.end_frame();
   SimulatedDisk disk;
   world.journal.put(disk, "data");
@@ -207,23 +207,23 @@ TEST_CASE("verify, inspect and salvage tell of values of any kind", "[toy]") {
   const auto lines = facts_of(disk, "data/generation-000000000001/filter-1-0");
   REQUIRE(lines.size() == 2);
   INFO(lines[1]);
-  CHECK(lines[1].starts_with(R"(toy offset=32 database=0 key="a" members=1 journal_position=)"));
+  CHECK(lines[1].starts_with(R"(toy offset=32 database=0 key="a" items=1 journal_position=)"));
   const auto salvaged = salvage_directory(disk, "data", "saved", 1, {});
   REQUIRE(salvaged);
-  CHECK(count_of(salvaged->values, toy::toy_kind) == 1);
+  CHECK(count_of(salvaged->values, Toy::own_kind) == 1);
   CHECK(salvaged->items == 1);
 }
 
 TEST_CASE("every changed byte of a value in a file of its own is noticed", "[toy]") {
   const value::ValuePtr whole(new Toy);
-  REQUIRE(static_cast<Toy&>(*whole).change(toy::learned, "one"));
+  REQUIRE(static_cast<Toy&>(*whole).apply(toy::learned, "one"));
   SimulatedDisk disk;
   disk.put("out/other", {});
   REQUIRE(write_filter_file(disk, "out/toy", "key", value::Frozen(whole).view(), {}));
   const auto read = read_filter_file(disk, "out/toy", roomy, {});
   REQUIRE(read);
   CHECK(static_cast<Toy&>(*read->value).members() == Members{"one"});
-  CHECK(verify_filter_file(disk, "out/toy", {})->text == "out/toy has a toy of 1 members");
+  CHECK(verify_filter_file(disk, "out/toy", {})->text == "out/toy has a toy with 1 items");
   const auto bytes = disk.files()["out/toy"];
   for (std::size_t at = 0; at < bytes.size(); ++at) {
     auto changed = bytes;

@@ -1,48 +1,55 @@
 // A toy kind of value: a set of at most 16 short byte strings that can forget. Its bytes go down as well as
-// up, so nothing may be read of it while it changes. The tests with it prove that a kind is one row: nothing
-// of keyspace and storage names it.
+// up, so nothing may be read of it while it changes. It proves that a kind is one folder and one row: this
+// header and toy_commands.cpp are all of it, and no other file of the server names it.
 #pragma once
 
-#include <sepal/value/kind_row.hpp>
+#include <sepal/value/whole.hpp>
 
-#include <atomic>
-#include <cstddef>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace sepal::toy {
 
-inline constexpr auto toy_kind = static_cast<value::Kind>(2);
 inline constexpr std::uint8_t learned = 0;  // the numbers of a change: its bytes are the member
 inline constexpr std::uint8_t forgotten = 1;
 inline constexpr std::size_t members_max = 16;
 inline constexpr std::size_t member_bytes_max = 255;
 
-// Members are guarded by the gate: const ones are shared, the others exclusive.
-class Toy final : public value::Value {
+class Toy final : public value::WholeValue {
  public:
-  static constexpr value::Kind own_kind = toy_kind;
+  static constexpr auto own_kind = static_cast<value::Kind>(2);
+  static constexpr value::WholeFacts facts{
+      .type_name = "toy", .word = "toy", .magic = "TOYS", .bytes_max = members_max * (1 + member_bytes_max)};
 
-  Toy() : Value(toy_kind) {}
+  Toy() : WholeValue(own_kind) {}
   [[nodiscard]] const std::set<std::string>& members() const { return members_; }
-  [[nodiscard]] std::uint64_t changes() const { return changes_; }
-  [[nodiscard]] std::uint64_t identity() const { return identity_; }
+  [[nodiscard]] std::uint64_t item_count() const { return members_.size(); }
+  [[nodiscard]] std::uint64_t byte_count() const { return sizeof(Toy) + members_.size() * member_bytes_max; }
 
-  // False, with nothing done, if nothing changes or there is no room.
-  bool change(std::uint8_t what, std::string_view member);
-
-  std::vector<std::byte> body;  // of an image that is being read
+  // For each member its length (1) and its bytes.
+  [[nodiscard]] std::string text() const {
+    std::string text;
+    for (const std::string& member : members_) text += static_cast<char>(member.size()) + member;
+    return text;
+  }
+  bool take(std::string_view text) {
+    while (!text.empty()) {
+      const auto length = static_cast<std::uint8_t>(text.front());
+      if (text.size() <= length || !apply(learned, text.substr(1, length))) return false;
+      text.remove_prefix(1 + std::size_t{length});
+    }
+    return true;
+  }
+  bool apply(std::uint8_t what, std::string_view member) {
+    if (what == forgotten) return members_.erase(std::string(member)) != 0;
+    const bool fits = members_.size() < members_max && !member.empty() && member.size() <= member_bytes_max;
+    return what == learned && fits && members_.emplace(member).second;
+  }
+  static std::string_view name_of(std::uint8_t what) { return what == learned ? "learned" : "forgotten"; }
 
  private:
   std::set<std::string> members_;
-  std::uint64_t changes_ = 0;
-  const std::uint64_t identity_ = next_identity++;
-  static inline std::atomic<std::uint64_t> next_identity{1};
 };
-
-extern const value::KindRow toy_row;
 
 }  // namespace sepal::toy
