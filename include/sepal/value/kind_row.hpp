@@ -16,7 +16,7 @@
 //                      the instant. The counts among the numbers are those of the instant.
 //     a string         nothing is held either. The copy may mix old and new bytes, and the journal writes all
 //                      changes since the cut again, in their order (Repeat::again).
-//     a small value    the body is copied within freeze(), and is the Still.
+//     a small value    the body is copied within freeze(), and is the Still (value/whole.hpp).
 //     a large one      the Still is known to the value: before it changes some of its bytes, the value gives
 //                      the old ones to the Still. The end of the Still ends that.
 //
@@ -136,7 +136,7 @@ struct KindRow {
   std::uint64_t (*identity)(const Value& value);
   // Exclusive. The value came under a key, or has grown. It prepares what requests of `worker_count` workers
   // need; 0: no worker asks it. True if it has new memory in small pages that should move to huge ones in
-  // time (Housekeeper::give_pages). Null: there is nothing to prepare.
+  // time (Housekeeper::give_pages): only a filter does. Null: there is nothing to prepare.
   bool (*prepare)(Value& value, std::uint32_t worker_count);
   // Shared. What OBJECT ENCODING answers; null: "raw".
   std::string_view (*encoding)(const Value& value);
