@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -121,7 +122,7 @@ void RecordWriter::fill_head(const Head& head, std::span<std::byte> into) {
   stored.journal_position = head.journal_position;
   stored.deadline = static_cast<std::uint64_t>(head.deadline);
   std::memcpy(into.data(), &stored, sizeof stored);
-  std::memcpy(into.data() + sizeof stored, head.key.data(), head.key.size());
+  std::ranges::copy(std::as_bytes(std::span(head.key)), into.begin() + sizeof stored);
   if (head.value != nullptr) {
     value::row_of(head.value->value).encode_head(*head.value, into.subspan(image_at));
   } else {
