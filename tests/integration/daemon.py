@@ -1,5 +1,6 @@
 """A real sepald for a test. It has a port that the system chooses and its own directory, and ends with the test."""
 
+import contextlib
 import errno
 import os
 import random
@@ -25,6 +26,31 @@ SMALL_FILES = ("--journal-segment", "2mb", "--disk-reserve", "1mb")
 START_SECONDS_MAX = 300
 STOP_SECONDS_MAX = 300
 EVENTUALLY_SECONDS_MAX = 300
+
+
+@contextlib.contextmanager
+def beside(work, count=1):
+    """Runs work(ended) in threads while the block runs. `ended` is set when the block ends, also by a failure, so that no
+    thread keeps the process. What a thread raises, the end of the block raises."""
+    ended, problems = threading.Event(), []
+
+    def run():
+        try:
+            work(ended)
+        except Exception as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    if problems:
+        raise problems[0]
 
 
 def sized(usual, full):

@@ -14,7 +14,7 @@ import unittest
 
 from certificates import Authority
 from client import Client
-from daemon import SANITIZED, DaemonTest, free_port, sized
+from daemon import SANITIZED, DaemonTest, beside, free_port, sized
 from disk_case import mount, unmount
 
 SEPAL = os.environ["SEPAL"]
@@ -175,21 +175,18 @@ class BackupTest(DaemonTest):
             client.call("BF.MADD", "source", *range(500))
             client.call("BF.EXPORT", "source", "source.sepal")
             client.save()
-        ended = threading.Event()
 
-        def import_again():
+        def import_again(ended):
             with Client.of(daemon) as client:
                 number = 0
                 while not ended.is_set():
                     client.call("BF.IMPORT", "imported:%d" % number, "source.sepal")
                     client.call("COPY", "source", "copied:%d" % number)
                     number += 1
-        importer = threading.Thread(target=import_again, daemon=True)
-        importer.start()
-        for number in range(4):
-            self.make("--from", address(daemon), into=self.backup + str(number))
-        ended.set()
-        importer.join()
+
+        with beside(import_again):
+            for number in range(4):
+                self.make("--from", address(daemon), into=self.backup + str(number))
         adopted = [glob.glob(self.backup + str(number) + "/adopted-*") for number in range(4)]
         self.assertTrue(any(adopted), "no backup met a filter that came whole")
         self.restore(backup=self.backup + "3")

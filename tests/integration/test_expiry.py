@@ -2,12 +2,11 @@
 
 import os
 import subprocess
-import threading
 import time
 import unittest
 
 from client import Client
-from daemon import SANITIZED, DaemonTest, sized
+from daemon import SANITIZED, DaemonTest, beside, sized
 
 SEPAL = os.environ["SEPAL"]
 MANY = sized(20_000, 100_000)
@@ -138,20 +137,16 @@ class ExpiryTest(DaemonTest):
     def worst_answer(self, daemon, done):
         """Returns the longest wait of a client for one answer, until `done`."""
         times = []
-        ended = threading.Event()
 
-        def ask():
+        def ask(ended):
             with Client.of(daemon) as asking:
                 while not ended.is_set():
                     start = time.monotonic()
                     asking.call("BF.EXISTS", "stays", "a")
                     times.append(time.monotonic() - start)
 
-        thread = threading.Thread(target=ask)
-        thread.start()
-        self.assertTrue(wait_until(done, 60))
-        ended.set()
-        thread.join()
+        with beside(ask):
+            self.assertTrue(wait_until(done, 60))
         return max(times)
 
 

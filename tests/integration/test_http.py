@@ -4,7 +4,6 @@ import http.client
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import threading
@@ -12,7 +11,7 @@ import time
 import unittest
 
 from client import Client
-from daemon import SANITIZED, DaemonTest, free_port
+from daemon import SANITIZED, DaemonTest, beside, free_port
 
 SECONDS_MAX = 300
 BIG_FILTERS = 2 if SANITIZED else 4
@@ -237,23 +236,19 @@ class ReadinessTest(HttpTest):
 
     def test_a_server_that_stops_is_not_ready(self):
         daemon = self.serve("--save-bandwidth", "1mb")
-        stopped = threading.Event()
         seen = []
 
-        def watch():
-            while not stopped.is_set():
+        def watch(ended):
+            while not ended.is_set():
                 try:
                     seen.append(self.get("/readyz")[0::2])
                 except OSError:
                     return
         with Client.of(daemon) as client:
             client.call("BF.RESERVE", "big", "0.01", BIG_CAPACITY)
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        self.eventually("nothing is seen", lambda: seen)
-        status = daemon.stop()
-        stopped.set()
-        watcher.join()
+        with beside(watch):
+            self.eventually("nothing is seen", lambda: seen)
+            status = daemon.stop()
         self.assertEqual(status, 0)
         self.assertEqual(set(seen) - {(200, "ready\n"), (503, "the server stops\n")}, set())
 

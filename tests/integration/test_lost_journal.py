@@ -6,12 +6,11 @@ import os
 import shutil
 import subprocess
 import tempfile
-import threading
 import time
 import unittest
 
 from client import Client
-from daemon import SMALL_FILES, DaemonTest
+from daemon import SMALL_FILES, DaemonTest, beside
 
 SEPAL = os.environ["SEPAL"]
 SECONDS_MAX = 300
@@ -133,9 +132,8 @@ class LostJournalTest(DaemonTest):
 
     def save_while_strings_change(self, client, daemon):
         """Returns a copy without the journal of a generation whose strings changed behind its cut."""
-        ended = threading.Event()
 
-        def write():
+        def write(ended):
             with Client.of(daemon) as writer:
                 while not ended.is_set():
                     writer.pipeline([("SET", "key %d" % number, "later") for number in range(50)])
@@ -143,18 +141,13 @@ class LostJournalTest(DaemonTest):
         client.call("MSET", *(word for number in range(20_000) for word in ("key %d" % number, "value")))
         client.call("BF.ADD", "filter", "item")
         deadline = time.monotonic() + SECONDS_MAX
-        thread = threading.Thread(target=write)
-        thread.start()
-        try:
+        with beside(write):
             while True:
                 client.save()
                 copy = self.copy_of_the_generation()
                 if "strings may have a part of a change" in sepal("verify", copy).stdout:
                     return copy
                 self.assertLess(time.monotonic(), deadline, "no string changes while saves list them")
-        finally:
-            ended.set()
-            thread.join()
 
     def test_a_copy_without_the_journal_starts_and_warns_of_strings(self):
         daemon = self.start("--journal-save-percent", "0")

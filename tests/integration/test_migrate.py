@@ -4,13 +4,12 @@ import os
 import random
 import subprocess
 import sys
-import threading
 import unittest
 
 import redis_server
 from certificates import Authority
 from client import Client, Refused
-from daemon import SANITIZED, DaemonTest, free_port, sized
+from daemon import SANITIZED, DaemonTest, beside, free_port, sized
 from recorded_redisbloom import TEXT, RedisBloom
 
 SEPAL = os.environ["SEPAL"]
@@ -222,21 +221,18 @@ class MigrateTest(DaemonTest):
 
     def test_killed_under_load_and_run_again(self):
         self.fill(2_000 if SANITIZED else sized(4_000, 20_000), LARGE_CAPACITY)
-        stop = threading.Event()
         added = []
 
-        def load():
+        def load(ended):
             chosen = random.Random(1)
             with Client.of(self.source) as client:
-                while not stop.is_set():
+                while not ended.is_set():
                     key = "small:%d" % chosen.randrange(2_000) if chosen.random() < 0.7 else "large"
                     item = "load/%d" % len(added)
                     if not isinstance(client.call("BF.ADD", key, item), Refused):
                         added.append((key, item))
 
-        loading = threading.Thread(target=load)
-        loading.start()
-        try:
+        with beside(load):
             first = subprocess.Popen([SEPAL, "migrate", "-q", address(self.source), address(self.target)])
             with Client.of(self.target) as client:
                 self.eventually("nothing is copied", lambda: client.call("DBSIZE") >= 1_000)
@@ -246,9 +242,6 @@ class MigrateTest(DaemonTest):
                 self.assertLess(client.call("DBSIZE"), 22_000)
             done = migrate(address(self.source), address(self.target))
             self.assertIn(done.returncode, (0, 3), done.stderr)
-        finally:
-            stop.set()
-            loading.join()
         self.migrate(0, address(self.source), address(self.target))
         self.check_alike()
         with Client.of(self.target) as client:
@@ -462,25 +455,19 @@ class StringsTest(DaemonTest):
                 for i in range(at, min(at + 100, count)):
                     requests += [("SETBIT", "gozero:%d" % i, bits - 1, 0), ("SETRANGE", "gozero:%d" % i, 0, chosen.randbytes(1000))]
                 client.pipeline(requests)
-        stop = threading.Event()
         added = []
 
-        def load():
+        def load(ended):
             with self.redis.client() as client:
-                while not stop.is_set():
+                while not ended.is_set():
                     key = "gozero:%d" % chosen.randrange(count) if chosen.random() < 0.8 else "sparse"
                     places = [chosen.randrange(bits) for _ in range(14)]
                     client.pipeline([("SETBIT", key, place, 1) for place in places])
                     added.append((key, places))
 
-        loading = threading.Thread(target=load)
-        loading.start()
-        try:
+        with beside(load):
             self.cut_off_a_run(count)
             self.check_memory()
-        finally:
-            stop.set()
-            loading.join()
         self.migrate(0)
         with Client.of(self.target) as client:
             # Of runs that were killed while they copied a long string.

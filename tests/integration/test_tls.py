@@ -9,7 +9,6 @@ import socket
 import ssl
 import struct
 import subprocess
-import threading
 import unittest
 import warnings
 
@@ -17,7 +16,7 @@ import redis
 
 from certificates import Authority
 from client import Client, Refused
-from daemon import DaemonTest, encode, free_port
+from daemon import DaemonTest, beside, encode, free_port
 
 # A handshake that the server refuses ends with an alert, or with a reset if the client had sent more.
 REFUSED = (ssl.SSLError, ConnectionError)
@@ -457,29 +456,17 @@ class TlsTest(DaemonTest):
 
     def test_reloads_beside_new_connections(self):
         daemon = self.serve()
-        problems = []
-        done = threading.Event()
 
-        def connect():
-            try:
-                while not done.is_set():
-                    with self.context().wrap_socket(socket.create_connection(("127.0.0.1", daemon.tls_port), timeout=300),
-                                                    server_hostname="localhost") as connection:
-                        connection.sendall(encode("PING"))
-                        self.assertEqual(connection.recv(100), b"+PONG\r\n")
-            except Exception as problem:
-                problems.append(problem)
+        def connect(ended):
+            while not ended.is_set():
+                with self.context().wrap_socket(socket.create_connection(("127.0.0.1", daemon.tls_port), timeout=300),
+                                                server_hostname="localhost") as connection:
+                    connection.sendall(encode("PING"))
+                    self.assertEqual(connection.recv(100), b"+PONG\r\n")
 
-        threads = [threading.Thread(target=connect) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        client = self.client(daemon)
-        for _ in range(30):
-            client.call("CONFIG", "SET", "tls-cert-file", self.server.certificate)
-        done.set()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(problems, [])
+        with beside(connect, count=3), self.client(daemon) as client:
+            for _ in range(30):
+                client.call("CONFIG", "SET", "tls-cert-file", self.server.certificate)
 
     # --- the pages for operators
 

@@ -6,10 +6,10 @@ It needs the right to mount. Without it, the tests are skipped.
 import math
 import os
 import shutil
-import threading
 import unittest
 
 from client import Client, Refused
+from daemon import beside
 from disk_case import DiskCase
 from workload import DAEMON_ARGUMENTS, ERROR_RATE
 
@@ -161,18 +161,15 @@ class WayOutTest(DiskCase):
         with Client.of(daemon) as client:
             client.call("BF.RESERVE", "source", *BIG_FILTER)
             client.call("BF.ADD", "source", "alice")
-            most, done = [0], threading.Event()
+            most = [0]
 
-            def watch():
-                while not done.wait(0.005):
+            def watch(ended):
+                while not ended.wait(0.005):
                     most[0] = max(most[0], bytes_under(self.data))
 
-            watcher = threading.Thread(target=watch)
-            watcher.start()
-            for _ in range(40):
-                self.assertEqual(client.call("COPY", "source", "target", "REPLACE"), 1)
-            done.set()
-            watcher.join()
+            with beside(watch):
+                for _ in range(40):
+                    self.assertEqual(client.call("COPY", "source", "target", "REPLACE"), 1)
             size = int(client.info()["filter_bytes"])
             # The bound, two generations, the reserve, and small files.
             self.assertLess(most[0], (64 + RESERVE_MB + 4) * MB + 2 * size)
