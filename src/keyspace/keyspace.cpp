@@ -179,7 +179,7 @@ value::Limits Keyspace::value_limits(std::uint64_t bytes_held) const {
 Result<value::Limits> Keyspace::limits_of_new(DatabaseKey key) const {
   if (key.database >= database_count) return fail(Errc::out_of_range, "there is no such database");
   if (key.key.size() > key_bytes_max) return too_long();
-  if (find(key) != nullptr) return fail(Errc::key_exists);
+  if (std::as_const(table(key.database)).find(key.key) != nullptr) return fail(Errc::key_exists);
   if (total_size() >= options_.keys_max) return fail(Errc::key_limit);
   value::Limits limits = value_limits();
   limits.bytes_max -= std::min(limits.bytes_max, KeyTable::entry_bytes(key.key));

@@ -123,6 +123,24 @@ Error refusal_of(const Keyspace& keyspace, const Error& error, const bloom::Filt
   return fail(Errc::memory_limit, error.detail);
 }
 
+// Its plan and record are then those of `plans.newest`.
+Result<Filter*> create_of_plan(Keyspace& keyspace, bloom::SharedPlans& plans, DatabaseKey key,
+                               const bloom::FilterOptions& options) {
+  const auto limits = keyspace.limits_of_new(key);
+  if (!limits) return limits.error();
+  // Most filters have the options of the one before.
+  const bool known = plans.newest && plans.newest->plan.options == options;
+  if (!known || plans.newest->plan.byte_count > limits->bytes_max) {
+    const auto planned = Filter::plan(options, *limits, &plans.memo);
+    if (!planned) return refusal_of(keyspace, planned.error(), options);
+    plans.newest.emplace(bloom::SharedPlans::Made{.plan = *planned, .record = bloom::made_record(*planned)});
+  }
+  // create() checks no limit. The plan, new or known, has just been compared with the limits.
+  auto created = Filter::create(plans.newest->plan);
+  if (!created) return created.error();
+  return &static_cast<Filter&>(keyspace.insert(key, std::move(*created)));
+}
+
 void break_mirror(Mutator& changes, DatabaseKey source, MirrorState state) {
   // The mirror stays, broken, until a client ends it: so no client takes its target for complete
   // (decisions/0014).
@@ -153,28 +171,15 @@ void plan_growth_ahead(const Keyspace& keyspace, const Filter& filter) {
 }
 
 Result<Filter*> create(Keyspace& keyspace, DatabaseKey key, const bloom::FilterOptions& options) {
-  const auto limits = keyspace.limits_of_new(key);
-  if (!limits) return limits.error();
-  bloom::SharedPlans& plans = plans_of(keyspace);
-  // Most filters have the options of the one before.
-  const bool known = plans.newest && plans.newest->options == options;
-  if (!known || plans.newest->byte_count > limits->bytes_max) {
-    const auto planned = Filter::plan(options, *limits, &plans.memo);
-    if (!planned) return refusal_of(keyspace, planned.error(), options);
-    plans.newest = *planned;
-  }
-  // create() checks no limit. The plan, new or known, has just been compared with the limits.
-  auto created = Filter::create(*plans.newest);
-  if (!created) return created.error();
-  return &static_cast<Filter&>(keyspace.insert(key, std::move(*created)));
+  return create_of_plan(keyspace, plans_of(keyspace), key, options);
 }
 
 Result<Filter*> create(Mutator& changes, DatabaseKey key, const bloom::FilterOptions& options) noexcept {
-  auto created = create(changes.keyspace(), key, options);
+  bloom::SharedPlans& plans = plans_of(changes.keyspace());
+  auto created = create_of_plan(changes.keyspace(), plans, key, options);
   if (!created) return created;
-  const auto head = bloom::made_record(*plans_of(changes.keyspace()).newest);
   return changes.told(std::move(created),
-                      keyspace::Made{.key = key, .kind = value::Kind::bloom, .head = head});
+                      keyspace::Made{.key = key, .kind = value::Kind::bloom, .head = plans.newest->record});
 }
 
 bool try_add(Mutator& changes, DatabaseKey key, Filter& filter, std::span<const std::string_view> items,

@@ -311,7 +311,10 @@ Usage* Filter::usage_of_newest_layer() const {
 
 void Filter::keep_usage(std::size_t worker_count) {
   Layer& newest = stack().newest();
-  if (is_string() || newest.usage() != nullptr || newest.plan().byte_count() < Usage::layer_bytes_min) return;
+  // Most new filters are small, and their shape is not even asked for.
+  if (newest.small() || is_string() || newest.usage() != nullptr ||
+      newest.plan().byte_count() < Usage::layer_bytes_min)
+    return;
   newest.keep_usage(std::make_unique<Usage>(worker_count));
   may_keep_usage_ = true;
 }
@@ -581,6 +584,7 @@ void Filter::freeze(std::vector<std::uint64_t>& numbers) const {
 
 bool Filter::fresh() const {
   const LayerStack layers = stack();
+  if (younger_ == nullptr) return layers[0].fresh();  // as of each new filter
   for (std::uint32_t index = layers.size(); index-- > 0;)
     if (layers[index].fresh()) return true;
   return false;

@@ -79,6 +79,8 @@ class Layer {
     return small_ && item_count_.load(std::memory_order_relaxed) == 0;
   }
 
+  // It has its bits in its place.
+  [[nodiscard]] bool small() const { return small_; }
   // Null where none is kept; a small layer keeps none.
   [[nodiscard]] Usage* usage() const { return small_ ? nullptr : store().usage.get(); }
 

@@ -179,16 +179,6 @@ void Dispatcher::commit() {
   if (record_.log != nullptr) record_.log->commit();
 }
 
-// Null if the command changes nothing, or if the journal is off.
-keyspace::WorkerLog* Dispatcher::log_of(const CommandSpec& spec) const {
-  return spec.flags.has(Flag::write) ? recording_log() : nullptr;
-}
-
-keyspace::WorkerLog* Dispatcher::recording_log() const {
-  keyspace::WorkerLog* const log = services_.logs[worker_];
-  return log != nullptr && log->recording() ? log : nullptr;
-}
-
 // Asks for journal room for all that a request, or `item_count` items together, may record.
 keyspace::Admission Dispatcher::admit(keyspace::WorkerLog* log, const Request& request,
                                       std::size_t item_count, const RunMode& mode) {
@@ -223,24 +213,6 @@ std::uint64_t Dispatcher::most_record_bytes(const Request& request, std::size_t 
   const std::uint64_t bytes = record_bytes_of(request, item_count, layers_max, mode);
   if (keyspace.mirrors().empty()) return bytes;
   return bytes + writers::record_bytes_of_mirror(keyspace.mirrors(), item_count, layers_max);
-}
-
-Context Dispatcher::context_of(const Request& request, keyspace::WorkerLog* log, const RunMode& mode) {
-  return {.services = services_,
-          .client = request.client,
-          .reply = request.reply,
-          .stats = stats_,
-          .scratch = *scratch_,
-          .words = request.words,
-          .spec = *request.spec,
-          .now = mode.now,
-          .steady_now = mode.steady_now,
-          .changes = keyspace::Mutator(services_.keyspace, log),
-          .record = record_,
-          .partial = request.partial,
-          .alone = mode.alone,
-          .dispatcher = *this,
-          .mode = mode};
 }
 
 // Inlined: each request passes here.

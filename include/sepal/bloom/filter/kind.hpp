@@ -18,13 +18,6 @@ extern const value::KindRow string_row;
 extern const value::Payload filter_payload;
 extern const value::Payload string_payload;
 
-// Plans that were made for the filters of a keyspace.
-class SharedPlans final : public value::KindState {
- public:
-  PlanMemo memo;                     // synchronised
-  std::optional<FilterPlan> newest;  // of the newest filter that was created; exclusive
-};
-
 // --- records of a Bloom filter ----------------------------------------------------------------------------
 //
 //     made      8 seed, 8 error rate (double), 8 capacity, 4 expansion, 4 zero; the first layer as in `grown`
@@ -39,6 +32,19 @@ inline constexpr std::size_t made_bytes = 32 + grown_bytes;
 // Of a filter with Sepal's own hash.
 [[nodiscard]] std::array<std::byte, made_bytes> made_record(const FilterPlan& plan);
 [[nodiscard]] std::array<std::byte, grown_bytes> grown_record(const LayerPlan& plan);
+
+// Plans that were made for the filters of a keyspace.
+class SharedPlans final : public value::KindState {
+ public:
+  // Many filters are made with the same options, so what is recorded of them is kept as well.
+  struct Made {
+    FilterPlan plan;
+    std::array<std::byte, made_bytes> record;  // made_record(plan)
+  };
+
+  PlanMemo memo;               // synchronised
+  std::optional<Made> newest;  // the newest filter that was created; exclusive
+};
 
 // --- records of a string ----------------------------------------------------------------------------------
 //

@@ -160,11 +160,34 @@ class Dispatcher {
   [[nodiscard]] bool waits_for_pause(const Request& request, const RunMode& mode) const;
   Outcome run_part(const Request& request, const RunMode& mode);
   Outcome run_whole(const Request& request, const RunMode& mode, bool has_begun = false);
-  Context context_of(const Request& request, keyspace::WorkerLog* log, const RunMode& mode);
+  Context context_of(const Request& request, keyspace::WorkerLog* log, const RunMode& mode) {
+    return {.services = services_,
+            .client = request.client,
+            .reply = request.reply,
+            .stats = stats_,
+            .scratch = *scratch_,
+            .words = request.words,
+            .spec = *request.spec,
+            .now = mode.now,
+            .steady_now = mode.steady_now,
+            .changes = keyspace::Mutator(services_.keyspace, log),
+            .record = record_,
+            .partial = request.partial,
+            .alone = mode.alone,
+            .dispatcher = *this,
+            .mode = mode};
+  }
   Next answer_together(const Request& first, std::span<const std::string_view> last_words,
                        std::span<bool> answers, const RunMode& mode);
-  [[nodiscard]] keyspace::WorkerLog* recording_log() const;
-  [[nodiscard]] keyspace::WorkerLog* log_of(const CommandSpec& spec) const;
+  // Null if the journal is off.
+  [[nodiscard]] keyspace::WorkerLog* recording_log() const {
+    keyspace::WorkerLog* const log = services_.logs[worker_];
+    return log != nullptr && log->recording() ? log : nullptr;
+  }
+  // Null if the command changes nothing, or if the journal is off.
+  [[nodiscard]] keyspace::WorkerLog* log_of(const CommandSpec& spec) const {
+    return spec.flags.has(Flag::write) ? recording_log() : nullptr;
+  }
   keyspace::Admission admit(keyspace::WorkerLog* log, const Request& request, std::size_t item_count,
                             const RunMode& mode);
   [[nodiscard]] std::uint64_t most_record_bytes(const Request& request, std::size_t item_count,
