@@ -525,4 +525,36 @@ void LayerStack::find(std::uint32_t count, Pending& pending) const {
   }
 }
 
+// --- a layer as savers and tools see it -------------------------------------------------------------------
+
+LayerPlan LayerView::plan() const {
+  LayerPlan plan = layer_->plan();
+  plan.error_rate = error_rate_;
+  return plan;
+}
+std::uint64_t LayerView::item_count() const {
+  return layer_->item_count();
+}
+std::uint64_t LayerView::identity() const {
+  return layer_->identity();
+}
+void LayerView::copy_bits(std::uint64_t offset, std::span<std::byte> to) const {
+  layer_->copy_bits(offset, to);
+}
+double LayerView::fill(std::uint64_t sample_bytes_max) const {
+  return layer_->fill(sample_bytes_max);
+}
+std::uint64_t LayerView::piece_count() const {
+  return layer_->piece_count();
+}
+bool LayerView::fresh() const {
+  return layer_->fresh();
+}
+bool LayerView::in_use(std::uint64_t piece) const {
+  return layer_->in_use(piece);
+}
+void LayerView::move_to_huge_page(std::uint64_t piece) const {
+  layer_->move_to_huge_page(piece);
+}
+
 }  // namespace sepal::bloom
