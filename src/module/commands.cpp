@@ -28,10 +28,10 @@
 
 #include "module/description.hpp"
 #include "module/effects.hpp"
-#include "module/filter_type.hpp"
 #include "module/request.hpp"
 #include "module/room.hpp"
 #include "module/transfer.hpp"
+#include "module/value_types.hpp"
 
 namespace sepal::module {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "module/api.hpp"
 #include "module/commands.hpp"
-#include "module/filter_type.hpp"
 #include "module/room.hpp"
 #include "module/settings.hpp"
+#include "module/value_types.hpp"
 
 namespace sepal::module {
 namespace {
@@ -38,7 +38,7 @@ int load(RedisModuleCtx* context, RedisModuleString** arguments, int count) {
     return refuse(context, "a parameter of the configuration is refused");
   // Before any filter is made: a filter must be freed by the functions that allocated it.
   use_memory_of_server();
-  if (!create_filter_type(context)) return refuse(context, "the server does not take the type of filters");
+  if (!create_value_types(context)) return refuse(context, "the server does not take a type of values");
   if (!create_commands(context, settings)) return refuse(context, "the server does not take a BF command");
   // Without the first option, a value that is cut short ends the server while it loads. Without the second
   // one, an add of known items ends a transaction of a client that watches the key.

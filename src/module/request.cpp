@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "module/filter_type.hpp"
+#include "module/value_types.hpp"
 
 namespace sepal::module {
 
@@ -25,11 +25,8 @@ Key::Key(RedisModuleCtx* context, RedisModuleString* name, int mode)
   // OpenKey() returns null for a free key that is opened only to be read.
   if (key_ == nullptr || api.KeyType(key_) == key_is_empty) return;
   // A value of another module has the same KeyType() as a filter, so the type itself is compared.
-  if (api.ModuleTypeGetType(key_) == filter_type()) {
-    filter_ = static_cast<bloom::Filter*>(api.ModuleTypeGetValue(key_));
-  } else {
-    is_other_ = true;
-  }
+  filter_ = value::as<bloom::Filter>(value_in(key_));
+  is_other_ = filter_ == nullptr;
 }
 
 Key::~Key() {
@@ -38,9 +35,8 @@ Key::~Key() {
 
 bloom::Filter* Key::put(bloom::FilterPtr filter) {
   SEPAL_ASSERT(key_ != nullptr, "a filter is put under a key that is open to be written");
-  // The server owns this reference from here on, and gives it back to free_value() (filter_type.cpp).
-  filter_ = filter.detach();
-  api.ModuleTypeSetValue(key_, filter_type(), filter_);
+  filter_ = filter.get();
+  put_value(key_, std::move(filter));
   return filter_;
 }
 

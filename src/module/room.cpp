@@ -8,7 +8,7 @@
 #include <string_view>
 #include <unistd.h>
 
-#include "module/filter_type.hpp"
+#include "module/value_types.hpp"
 
 namespace sepal::module {
 namespace {

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "module/effects.hpp"
-#include "module/filter_type.hpp"
 #include "module/room.hpp"
+#include "module/value_types.hpp"
 
 namespace sepal::module {
 namespace {

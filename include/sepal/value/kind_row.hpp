@@ -88,6 +88,8 @@ using GoOn = std::function<bool(std::uint64_t bytes_done)>;
 // Asks for memory before it is allocated. Errors: memory_limit. May be empty.
 using Hold = std::function<Result<void>(std::uint64_t byte_count)>;
 
+struct ModuleType;
+
 // A kind's values in the RDB format of Redis: DUMP, RESTORE, and the type of sepal.so.
 struct Payload {
   // Whether the payload's first bytes are those of this kind.
@@ -103,6 +105,7 @@ struct Payload {
   std::uint64_t (*memory_bytes)(const FrozenView& value);
   // The payload in pieces. Outside the gate. Errors: io (`go_on` has returned false).
   Result<std::vector<std::string>> (*write)(const FrozenView& value, const GoOn& go_on);
+  const ModuleType* type = nullptr;  // value/module_type.hpp; null: sepal.so has no such values
 };
 
 // What the time does to a value. The thread `expiry` waits for the earliest time of all values.

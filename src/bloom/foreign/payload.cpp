@@ -1,10 +1,14 @@
 // The payloads of Bloom filters and of strings: what DUMP answers and RESTORE takes.
+#include <sepal/bloom/filter/dump.hpp>
 #include <sepal/bloom/filter/kind.hpp>
 #include <sepal/bloom/foreign/rdb.hpp>
+#include <sepal/bloom/foreign/redisbloom.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
+#include <vector>
 
 namespace sepal::bloom {
 namespace {
@@ -34,6 +38,88 @@ Result<value::ValuePtr> read_filter(PayloadBytes payload, const FilterLimits& li
 Result<std::vector<std::string>> write_filter(const value::FrozenView& filter, const value::GoOn& go_on) {
   return rdb_dump_of(filter, go_on);
 }
+
+// --- the type of sepal.so ---------------------------------------------------------------------------------
+
+using LoadedString = std::unique_ptr<value::RdbFields::String>;
+
+Error filter_cut_short() {
+  return fail(Errc::damaged, "the data of a filter is cut short");
+}
+
+RedisBloomLayer read_layer_fields(value::RdbFields& fields, std::vector<LoadedString>& bits) {
+  RedisBloomLayer layer;
+  layer.capacity = fields.number();
+  layer.error_rate = fields.real();
+  layer.probe_count = fields.number();
+  layer.bits_per_item = fields.real();
+  layer.bit_count = fields.number();
+  layer.size_exponent = fields.number();
+  bits.push_back(fields.string());
+  layer.byte_count = bits.back()->bytes().size();
+  layer.item_count = fields.number();
+  return layer;
+}
+
+// The bits of a layer are one string in RedisBloom's files, so there is a second copy of them for a while.
+Result<value::ValuePtr> read_redisbloom_fields(value::RdbFields& fields,
+                                               const value::LimitsOfNew& limits_of) {
+  const std::uint32_t layers_max = limits_of(0).layers_max;
+  RedisBloomFilter found;
+  found.item_count = fields.number();
+  const std::uint64_t layer_count = fields.number();
+  found.options = fields.number();
+  found.expansion = fields.number();
+  if (fields.failed()) return filter_cut_short();
+  if (layer_count > layers_max) return too_many_layers(layers_max);
+  // The strings are kept until all layers are known: the filter is made in one step, with all of its layers.
+  std::vector<LoadedString> bits;
+  for (std::uint64_t i = 0; i < layer_count; ++i) {
+    found.layers.push_back(read_layer_fields(fields, bits));
+    if (fields.failed()) return filter_cut_short();
+  }
+  const auto header = image_of(found);
+  if (!header) return header.error();
+  auto made = Filter::restore(header->options, header->layers, limits_of(header->bitmap_bytes()));
+  if (!made) return made.error();
+  for (std::uint32_t i = 0; i < bits.size(); ++i) {
+    (*made)->fill_bits(i, 0, bits[i]->bytes());
+    // Freed at once, so that the second copy shrinks while the filter fills.
+    bits[i].reset();
+  }
+  return value::ValuePtr(std::move(*made));
+}
+
+Result<value::ValuePtr> read_foreign_filter(value::RdbFields& fields, int encoding_version,
+                                            const value::LimitsOfNew& limits_of) {
+  if (encoding_version == redisbloom_encoding) return read_redisbloom_fields(fields, limits_of);
+  return fail(Errc::unsupported_version, "a filter is of encoding version " +
+                                             std::to_string(encoding_version) +
+                                             "; this module reads RedisBloom's version 4 and its own, 512");
+}
+
+// The AOF gets the pieces that BF.SCANDUMP answers, as requests of BF.LOADCHUNK.
+void give_filter_pieces(const value::Value& value, const value::EmitPiece& emit) {
+  constexpr const char* command = "BF.LOADCHUNK";
+  // The AOF has the pieces of one filter in their order, so nothing has to tell them from those of another
+  // process.
+  constexpr std::uint64_t no_process = 0;
+  const auto& filter = static_cast<const Filter&>(value);
+  emit(command, 1, dump_header(filter, no_process));
+  for (std::uint64_t offset = 0;;) {
+    const auto data = dump_data(filter, offset, no_process);
+    if (!data) return;
+    emit(command, 1 + data->end, data->piece);
+    offset = data->end;
+  }
+}
+
+constexpr value::ModuleType filter_type{.name = "MBbloom--",
+                                        .encoding_version = sepal_encoding,
+                                        .read_foreign = read_foreign_filter,
+                                        .give_pieces = give_filter_pieces};
+
+// --- strings ----------------------------------------------------------------------------------------------
 
 std::uint64_t string_bytes_of(PayloadBytes payload, std::uint32_t /*layers_max*/) {
   return payload.size() * (is_packed_rdb_string(payload) ? rdb_growth_max : 1);
@@ -67,7 +153,8 @@ const value::Payload filter_payload{.begins = is_rdb_dump,
                                     .read = read_filter,
                                     .byte_count = rdb_dump_bytes,
                                     .memory_bytes = rdb_dump_bytes,
-                                    .write = write_filter};
+                                    .write = write_filter,
+                                    .type = &filter_type};
 
 const value::Payload string_payload{.begins = is_rdb_string,
                                     .bytes_max = string_bytes_of,

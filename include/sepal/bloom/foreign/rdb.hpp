@@ -20,6 +20,7 @@
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/bloom/foreign/rdb_reader.hpp>
 #include <sepal/value/kind_row.hpp>
+#include <sepal/value/module_type.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -46,7 +47,7 @@ inline constexpr std::uint8_t rdb_string_type = 0;
 inline constexpr std::uint8_t rdb_module_type = 7;
 inline constexpr std::uint32_t redisbloom_encoding = 4;
 inline constexpr std::uint32_t sepal_encoding = 512;
-inline constexpr std::uint64_t rdb_piece_bytes = std::uint64_t{1} << 20;
+inline constexpr std::uint64_t rdb_piece_bytes = value::module_piece_bytes;
 // "MBbloom--", and the version of the encoding.
 inline constexpr std::uint64_t rdb_type_id = 0x3016e5a289bef800;
 inline constexpr std::uint64_t redisbloom_id = rdb_type_id | redisbloom_encoding;
