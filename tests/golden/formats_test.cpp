@@ -155,12 +155,7 @@ void change_as_in_version_9(keyspace::Mutator& mutator, keyspace::Keyspace& keys
   add(mutator, keyspace, {.database = 14, .key = "saved"}, "above", 2, 4);
 }
 
-// A cut and a journal after it: every kind of operation, three segments, a filler, a filter whose layers were
-// noted after the cut, a group of frames in two segments, and a group at the end that is torn.
-void write_newest(SimulatedDisk& disk) {
-  auto directory = DataDirectory::open(disk, "data", 0xfedcba9876543210, std::nullopt, small_files);
-  REQUIRE(directory);
-  test::Filters filters;
+void add_what_the_cut_has(test::Filters& filters) {
   keyspace::Keyspace& keyspace = filters.keyspace;
   filters.add(0, "small", 20, {.error_rate = 0.01, .capacity = 100, .seed = 0x1f});
   filters.add(0, "large", 300, {.error_rate = 0.001, .capacity = 300, .expansion = 0, .seed = 2});
@@ -177,7 +172,16 @@ void write_newest(SimulatedDisk& disk) {
   REQUIRE(keyspace.put({.database = 14, .key = "saved"}, client_filter(), keyspace::no_deadline));
   keyspace::Mutator without_journal(keyspace, nullptr);
   add(without_journal, keyspace, {.database = 14, .key = "saved"}, "above", 0, 2);
+}
 
+// A cut and a journal after it: every kind of operation, three segments, a filler, a filter whose layers were
+// noted after the cut, a group of frames in two segments, and a group at the end that is torn.
+void write_newest(SimulatedDisk& disk) {
+  auto directory = DataDirectory::open(disk, "data", 0xfedcba9876543210, std::nullopt, small_files);
+  REQUIRE(directory);
+  test::Filters filters;
+  keyspace::Keyspace& keyspace = filters.keyspace;
+  add_what_the_cut_has(filters);
   test::JournalFiles journal(4096, segment_bytes, 0, (*directory)->lineage());
   keyspace::Mutator mutator(keyspace, &journal);
   const std::uint64_t cut = journal.position();
