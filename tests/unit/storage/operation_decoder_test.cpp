@@ -137,14 +137,19 @@ TEST_CASE("an adopted filter without shape or file, or cut off, is damage", "[st
   image.pop_back();
   CHECK(says(refusal([&](Journal& journal) { journal.adopted(some_key, {.image = image}); }), "not as long"));
   image[0] ^= std::byte{1};
-  CHECK(
-      says(refusal([&](Journal& journal) { journal.adopted(some_key, {.image = image}); }), "the image of no value"));
+  CHECK(says(refusal([&](Journal& journal) { journal.adopted(some_key, {.image = image}); }),
+             "the image of no value"));
 }
 
-TEST_CASE("operations that are cut off, too long or unknown are damage", "[storage][replay]") {
-  const auto refused = [](const std::vector<std::byte>& body) {
-    return refusal([&](test::JournalFiles& journal) { journal.frame_of(body); });
-  };
+namespace {
+
+std::string refused(const std::vector<std::byte>& body) {
+  return refusal([&](test::JournalFiles& journal) { journal.frame_of(body); });
+}
+
+}  // namespace
+
+TEST_CASE("operations that are cut off are damage", "[storage][replay]") {
   test::TellingEncoder encoder;
   encoder.created({.database = 1, .key = "new"}, some_options, first_layer());
   encoder.added({.database = 1, .key = "new"}, {&some_fingerprint, 1});
@@ -167,7 +172,9 @@ TEST_CASE("operations that are cut off, too long or unknown are damage", "[stora
   for (std::size_t length = 1; length < whole.size(); ++length)
     ends += refused({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)}).empty() ? 1 : 0;
   CHECK(ends == 8);  // between two operations
+}
 
+TEST_CASE("operations that are too long or unknown are damage", "[storage][replay]") {
   OperationHead head = head_of(Operation::removed);
   head.operation = 0;
   CHECK(says(refused(bytes_of(head, "key")), "of a kind"));
