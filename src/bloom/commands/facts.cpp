@@ -16,7 +16,8 @@ constexpr InfoField info_table[] = {
     {"CAPACITY", "Capacity", [](const Filter& filter) -> InfoValue { return filter.capacity(); }},
     {"SIZE", "Size", [](const Filter& filter) -> InfoValue { return filter.byte_count(); }},
     {"FILTERS", "Number of filters", [](const Filter& filter) -> InfoValue { return filter.layer_count(); }},
-    {"ITEMS", "Number of items inserted", [](const Filter& filter) -> InfoValue { return filter.item_count(); }},
+    {"ITEMS", "Number of items inserted",
+     [](const Filter& filter) -> InfoValue { return filter.item_count(); }},
     {"EXPANSION", "Expansion rate",
      [](const Filter& filter) {
        return filter.options().scaling() ? InfoValue(filter.options().expansion) : std::nullopt;

@@ -51,8 +51,8 @@ struct Pending {
 // Functions that work on layers of any shape.
 struct Kernel {
   const char* name;
-  // Takes from the list the items that any of the layers holds. It is fastest if the first layer holds most of
-  // them.
+  // Takes from the list the items that any of the layers holds. It is fastest if the first layer holds most
+  // of them.
   void (*find)(std::span<const Blocks> layers, Pending& pending);
   // Sets the bits of an item whose block is `block`. True if one changed. No other thread sets bits in the
   // block meanwhile. Not for a layer without blocks.

@@ -45,8 +45,8 @@ bool mentions_secret(std::string_view text) {
   return false;
 }
 
-// Some requests carry another one (ACL DRYRUN, COMMAND GETKEYS): the index at which that one begins. 0: this one
-// does not.
+// Some requests carry another one (ACL DRYRUN, COMMAND GETKEYS): the index at which that one begins. 0: this
+// one does not.
 std::size_t begin_of_inner(std::span<const std::string_view> words) {
   constexpr std::size_t behind_user = 3;
   constexpr std::size_t behind_subcommand = 2;
