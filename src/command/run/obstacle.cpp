@@ -9,6 +9,7 @@
 #include <sepal/command/users/users.hpp>
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "command/run/client_text.hpp"
@@ -18,6 +19,17 @@
 
 namespace sepal::command {
 namespace {
+
+// Of a command that was allowed when it was queued.
+std::string no_permission_at_exec(const Denial& denial) {
+  // The text is the reference's, and clients match on it.
+  const bool is_key = denial.reason == Denial::Reason::key;
+  return no_permission(
+      std::string("ACLs rules changed between the moment the transaction was accumulated and the EXEC call. "
+                  "This command is no longer allowed for the following reason: ") +
+      (is_key ? "no permission to touch the specified keys"
+              : "no permission to execute the command or subcommand"));
+}
 
 std::string unknown_command(std::span<const std::string_view> words) {
   std::string arguments;

@@ -63,16 +63,6 @@ std::string no_permission(std::string_view reason) {
   return "NOPERM " + std::string(reason);
 }
 
-std::string no_permission_at_exec(const Denial& denial) {
-  // The text is the reference's, and clients match on it.
-  const bool is_key = denial.reason == Denial::Reason::key;
-  return no_permission(
-      std::string("ACLs rules changed between the moment the transaction was accumulated and the EXEC call. "
-                  "This command is no longer allowed for the following reason: ") +
-      (is_key ? "no permission to touch the specified keys"
-              : "no permission to execute the command or subcommand"));
-}
-
 std::string unsupported_option(std::string_view word) {
   return "ERR Unsupported option " + std::string(echoed(word));
 }

@@ -22,9 +22,6 @@ using bloom::wrong_arity;
 // "NOPERM ...": the client's user may not do this.
 [[nodiscard]] std::string no_permission(std::string_view reason);
 
-// "NOPERM ACLs rules changed ...": of a command that was allowed when it was queued.
-[[nodiscard]] std::string no_permission_at_exec(const Denial& denial);
-
 // "ERR invalid expire time in 'expire' command"
 [[nodiscard]] std::string bad_expire_time(std::string_view command_name);
 
