@@ -20,7 +20,7 @@
 namespace sepal::command {
 namespace {
 
-// Of a command that was allowed when it was queued.
+// "NOPERM ACLs rules changed ...": a command was allowed when it was queued, and is no longer.
 std::string no_permission_at_exec(const Denial& denial) {
   // The text is the reference's, and clients match on it.
   const bool is_key = denial.reason == Denial::Reason::key;
