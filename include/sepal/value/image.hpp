@@ -31,7 +31,7 @@ class Frozen {
   }
   [[nodiscard]] std::vector<std::byte> head() const;
   [[nodiscard]] std::uint64_t body_bytes() const { return row_of(*value_).body_bytes(view()); }
-  // The bytes that image() gives in all.
+  // The bytes that write_image() gives in all.
   [[nodiscard]] std::uint64_t image_bytes() const {
     return row_of(*value_).head_bytes(view()) + body_bytes();
   }

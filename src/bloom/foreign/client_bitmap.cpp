@@ -61,7 +61,7 @@ class BitmapReader {
 
   // Calls use(offset, words) for all words of the layer, a piece at a time. `offset` is in bytes. Errors: io.
   template <class Use>
-  Result<void> each_piece(std::uint64_t bytes_before, const GoOn& go_on, const Use& use) {
+  Result<void> each_piece(std::uint64_t bytes_before, const value::GoOn& go_on, const Use& use) {
     std::vector<std::byte> bytes(std::min(bitmap_piece_bytes, byte_count()));
     for (std::uint64_t offset = 0; offset < byte_count(); offset += bytes.size()) {
       bytes.resize(std::min<std::uint64_t>(bytes.size(), byte_count() - offset));
@@ -109,7 +109,7 @@ struct Measured {
   std::uint64_t end = 0;  // behind the last bit that is set
 };
 
-Result<Measured> measure(BitmapReader& reader, const GoOn& go_on) {
+Result<Measured> measure(BitmapReader& reader, const value::GoOn& go_on) {
   Measured measured;
   const auto measured_all =
       reader.each_piece(0, go_on, [&](std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -167,7 +167,7 @@ Result<ClientBits> bits_of_guava(const value::Value& string) {
 }
 
 Result<FilterPtr> filter_of_bitmap(const value::Value& string, const ClientBitmap& bitmap,
-                                   const FilterLimits& limits, const GoOn& go_on) {
+                                   const FilterLimits& limits, const value::GoOn& go_on) {
   SEPAL_ASSERT(is_sound(bitmap.bits), "a bitmap has a shape that no scheme has");
   BitmapReader reader(string, bitmap);
   if (bitmap.form == BitmapForm::by_setbit && reader.goes_beyond())

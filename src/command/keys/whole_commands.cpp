@@ -10,7 +10,6 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
-#include <sepal/bloom/filter/frozen.hpp>
 #include <sepal/command/run/adoptions.hpp>
 #include <sepal/command/run/context.hpp>
 #include <sepal/command/run/partial_run.hpp>

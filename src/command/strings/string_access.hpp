@@ -16,7 +16,7 @@
 
 namespace sepal::command {
 
-// Of a bit in its byte: the first bit is the highest.
+// The mask of a bit in its byte: the first bit is the highest.
 constexpr std::uint8_t mask_in_byte(std::uint64_t position) {
   return static_cast<std::uint8_t>(0x80U >> (position % 8));
 }

@@ -26,7 +26,7 @@ static_assert(std::size(category_names) == static_cast<std::size_t>(Category::bl
   return {};
 }
 
-// Of blank separated names, each with an '@'.
+// Takes names between blanks, each with an '@'.
 [[nodiscard]] constexpr Categories categories_of(std::string_view names) {
   Categories categories;
   for_each_word(names, [&](std::string_view name) { categories = categories | category_of(name.substr(1)); });

@@ -3,6 +3,7 @@
 #include <sepal/bloom/filter/measure.hpp>
 #include <sepal/bloom/foreign/client_bitmap.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/value/image.hpp>
 
 #include "support/catch.hpp"
 
@@ -241,7 +242,9 @@ TEST_CASE("an image and a dump hold a client's bitmap and the layers above", "[f
     CHECK((*restored)->item_count() == filter->item_count());
     for (int i = 0; i < 3000; ++i) REQUIRE(contains(**restored, item(i)) == contains(*filter, item(i)));
     CHECK(whole_image(**restored) == image);
-    CHECK(whole_image(**Frozen(filter).copy(plenty, {})) == image);
+    const auto copied = value::Frozen{value::ValuePtr(filter)}.copy(plenty, {});
+    REQUIRE(copied);
+    CHECK(value::image_of(**copied) == image);
   }
 }
 

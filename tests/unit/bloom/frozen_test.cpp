@@ -1,4 +1,6 @@
-#include <sepal/bloom/filter/frozen.hpp>
+#include <sepal/bloom/filter/filter.hpp>
+#include <sepal/bloom/filter/image.hpp>
+#include <sepal/value/image.hpp>
 
 #include "support/catch.hpp"
 
@@ -6,6 +8,7 @@ namespace frozen_test {
 
 using namespace sepal;
 using namespace sepal::bloom;
+using value::Frozen;
 
 namespace {
 
@@ -15,6 +18,13 @@ FilterPtr filter_with(int items, const FilterOptions& options) {
   auto filter = Filter::create(options, plenty);
   REQUIRE(filter);
   for (int i = 0; i < items; ++i) (void)(*filter)->add_alone("item " + std::to_string(i), plenty);
+  return *filter;
+}
+
+// The filter that a copy is.
+const Filter& filter_in(const Result<value::ValuePtr>& copied) {
+  const auto* const filter = copied ? value::as<Filter>(copied->get()) : nullptr;
+  REQUIRE(filter != nullptr);
   return *filter;
 }
 
@@ -30,30 +40,28 @@ bool contains(const Filter& filter, const std::string& item) {
 TEST_CASE("a copy of a frozen filter has the layers and counts of that instant, and all earlier items",
           "[filter][frozen]") {
   const auto filter = filter_with(25, {.capacity = 10, .seed = 3});
-  const Frozen frozen(filter);
-  CHECK(frozen.image_byte_count() == whole_image_bytes(*filter));
+  const Frozen frozen{value::ValuePtr(filter)};
+  CHECK(frozen.image_bytes() == whole_image_bytes(*filter));
   const auto same = frozen.copy(plenty, {});
-  REQUIRE(same);
-  CHECK(whole_image(**same) == whole_image(*filter));
+  CHECK(whole_image(filter_in(same)) == whole_image(*filter));
   for (int i = 25; i < 200; ++i) (void)filter->add_alone("item " + std::to_string(i), plenty);
   REQUIRE(filter->layer_count() > 2);
   const auto copied = frozen.copy(plenty, {});
-  REQUIRE(copied);
-  CHECK((*copied)->item_count() == 25);
-  CHECK((*copied)->layer_count() == 2);
-  for (int i = 0; i < 25; ++i) CHECK(contains(**copied, "item " + std::to_string(i)));
+  CHECK(filter_in(copied).item_count() == 25);
+  CHECK(filter_in(copied).layer_count() == 2);
+  for (int i = 0; i < 25; ++i) CHECK(contains(filter_in(copied), "item " + std::to_string(i)));
   std::vector<std::byte> image;
   const auto take = [&](const std::string& piece) {
     const auto bytes = std::as_bytes(std::span(piece));
     image.insert(image.end(), bytes.begin(), bytes.end());
   };
-  REQUIRE(frozen.image(take, {}));
-  CHECK(image.size() == frozen.image_byte_count());
-  CHECK(image == whole_image(**copied));
+  REQUIRE(value::write_image(frozen.view(), take, {}));
+  CHECK(image.size() == frozen.image_bytes());
+  CHECK(image == whole_image(filter_in(copied)));
 }
 
 TEST_CASE("a copy that is cancelled, or does not fit, ends with an error", "[filter][frozen]") {
-  const Frozen frozen(filter_with(25, {.capacity = 10'000'000, .seed = 3}));
+  const Frozen frozen(value::ValuePtr(filter_with(25, {.capacity = 10'000'000, .seed = 3})));
   std::vector<std::uint64_t> told;
   const auto given_up = frozen.copy(plenty, [&](std::uint64_t done) {
     told.push_back(done);
@@ -69,7 +77,7 @@ TEST_CASE("a copy that is cancelled, or does not fit, ends with an error", "[fil
 
 TEST_CASE("a filter may be copied while others add to it", "[filter][frozen][threads]") {
   const auto filter = filter_with(1000, {.capacity = 1'000'000, .seed = 3});
-  const Frozen frozen(filter);
+  const Frozen frozen{value::ValuePtr(filter)};
   std::atomic<bool> stop{false};
   std::thread adding([&] {
     for (int i = 1000; !stop; ++i) {
@@ -81,9 +89,8 @@ TEST_CASE("a filter may be copied while others add to it", "[filter][frozen][thr
   });
   for (int round = 0; round < 20; ++round) {
     const auto copied = frozen.copy(plenty, {});
-    REQUIRE(copied);
-    REQUIRE((*copied)->item_count() == 1000);
-    for (int i = 0; i < 1000; ++i) REQUIRE(contains(**copied, "item " + std::to_string(i)));
+    REQUIRE(filter_in(copied).item_count() == 1000);
+    for (int i = 0; i < 1000; ++i) REQUIRE(contains(filter_in(copied), "item " + std::to_string(i)));
   }
   stop = true;
   adding.join();

@@ -29,7 +29,7 @@ inline constexpr std::uint8_t grown_change = 0;
 inline constexpr std::size_t grown_bytes = 32;
 inline constexpr std::size_t made_bytes = 32 + grown_bytes;
 
-// Of a filter with Sepal's own hash.
+// For a filter with Sepal's own hash.
 [[nodiscard]] std::array<std::byte, made_bytes> made_record(const FilterPlan& plan);
 [[nodiscard]] std::array<std::byte, grown_bytes> grown_record(const LayerPlan& plan);
 

@@ -12,8 +12,8 @@
 
 #include <sepal/base/result.hpp>
 #include <sepal/bloom/filter/filter.hpp>
-#include <sepal/bloom/filter/frozen.hpp>
 #include <sepal/bloom/plan/schemes.hpp>
+#include <sepal/value/kind_row.hpp>
 
 #include <cstdint>
 
@@ -39,6 +39,6 @@ Result<ClientBits> bits_of_guava(const value::Value& string);
 // position has, so the program's number of bits is another one), damaged (no bit is set near the end, though
 // many are set, so it is another one, too), too_large, out_of_memory, io (given up).
 Result<FilterPtr> filter_of_bitmap(const value::Value& string, const ClientBitmap& bitmap,
-                                   const FilterLimits& limits, const GoOn& go_on);
+                                   const FilterLimits& limits, const value::GoOn& go_on);
 
 }  // namespace sepal::bloom
