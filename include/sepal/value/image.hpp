@@ -38,7 +38,7 @@ class Frozen {
 
   // A value with the same image. Outside the gate. Errors: too_large, out_of_memory, mapping_limit, io (given
   // up).
-  Result<ValuePtr> copy(const Limits& limits, const GoOn& go_on) const;
+  [[nodiscard]] Result<ValuePtr> copy(const Limits& limits, const GoOn& go_on) const;
 
  private:
   ValuePtr value_;
