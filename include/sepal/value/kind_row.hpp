@@ -24,7 +24,6 @@
 // or asks a disk. Bytes that come from outside are believed by none of them.
 #pragma once
 
-#include <sepal/base/clock.hpp>
 #include <sepal/base/hash.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/value/figures.hpp>
@@ -106,15 +105,6 @@ struct Payload {
   // The payload in pieces. Outside the gate. Errors: io (`go_on` has returned false).
   Result<std::vector<std::string>> (*write)(const FrozenView& value, const GoOn& go_on);
   const ModuleType* type = nullptr;  // value/module_type.hpp; null: sepal.so has no such values
-};
-
-// What the time does to a value. The thread `expiry` waits for the earliest time of all values.
-struct Clocked {
-  // Shared. Nothing is due before this time; no time: never.
-  WallTime (*next_due)(const Value& value);
-  // Exclusive. Does what is due. Returns the bytes of a change that repeats it (KindRow::apply), empty where
-  // nothing was done.
-  std::vector<std::byte> (*on_due)(Value& value, WallTime now);
 };
 
 struct KindRow {
@@ -208,7 +198,6 @@ struct KindRow {
   // --- what else it can do --------------------------------------------------------------------------------
 
   const Payload* payload;  // null: DUMP and RESTORE use the image
-  const Clocked* clocked;  // null: time changes nothing
   bool mirrors;            // may be an end of BF.MIRROR
 };
 

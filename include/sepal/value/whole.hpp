@@ -201,7 +201,6 @@ struct Whole {
       .tell_made = [](std::span<const std::byte>, Figures&) { return std::string_view("created"); },
       .tell_changed = tell_changed,
       .payload = nullptr,
-      .clocked = nullptr,
       .mirrors = false,
   };
 };

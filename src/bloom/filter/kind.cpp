@@ -443,7 +443,6 @@ const value::KindRow bloom_row{
     .tell_made = tell_made,
     .tell_changed = tell_changed,
     .payload = &filter_payload,
-    .clocked = nullptr,
     .mirrors = true,
 };
 
@@ -481,7 +480,6 @@ const value::KindRow string_row{
     .tell_made = tell_made_string,
     .tell_changed = tell_written,
     .payload = &string_payload,
-    .clocked = nullptr,
     .mirrors = false,
 };
 
