@@ -1,7 +1,7 @@
 #include "module/room.hpp"
 
 #include <sepal/base/checked.hpp>
-#include <sepal/bloom/memory/memory.hpp>
+#include <sepal/value/heap.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -86,7 +86,7 @@ std::uint64_t growth_bytes_max(const bloom::Filter& filter) {
 }
 
 void use_memory_of_server() {
-  bloom::use_allocator({.allocate = allocate, .release = release});
+  value::use_allocator({.allocate = allocate, .release = release});
 }
 
 }  // namespace sepal::module

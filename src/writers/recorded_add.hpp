@@ -10,7 +10,7 @@
 namespace sepal::writers {
 
 // A filter's recorder for the log, which needs the key too.
-class KeyRecorder final : public bloom::AddRecorder {
+class KeyRecorder final : public value::AddRecorder {
  public:
   KeyRecorder(keyspace::MutationLog& log, DatabaseKey key) : log_(log), key_(key) {}
   void begin() override { log_.begin_add(); }

@@ -46,7 +46,7 @@ bool take(std::span<const std::byte>& input, Piece& piece) {
   if ((flags & 1) != 0 && length >= 8) {
     const auto sealed = std::span(piece.bytes).first(length - 8);
     store_little_endian(piece.bytes.data() + sealed.size(),
-                        piece.is_rdb_dump ? bloom::rdb_checksum(sealed) : Checksum::of(sealed));
+                        piece.is_rdb_dump ? rdb::checksum(sealed) : Checksum::of(sealed));
   }
   input = input.subspan(head_bytes + length);
   return true;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sepal/base/endian.hpp>
+#include <sepal/base/fields.hpp>
 #include <sepal/base/mutex.hpp>
 #include <sepal/bloom/filter/kind.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
@@ -14,8 +15,6 @@
 #include <utility>
 #include <variant>
 #include <vector>
-
-#include "bloom/filter/field_reader.hpp"
 
 namespace sepal::test {
 
@@ -67,7 +66,7 @@ struct Recorded {
   }
   void take(const keyspace::Made& made) {
     name(Kind::created, made.key);
-    bloom::FieldReader reader(made.head);
+    FieldReader reader(made.head);
     options.seed = reader.integer<std::uint64_t>();
     options.error_rate = reader.real();
     options.capacity = reader.integer<std::uint64_t>();
@@ -85,7 +84,7 @@ struct Recorded {
     image.assign(changed.bytes.begin(), changed.bytes.end());
   }
   static bloom::LayerPlan layer_in(std::span<const std::byte> record) {
-    bloom::FieldReader reader(record);
+    FieldReader reader(record);
     bloom::LayerPlan plan;
     plan.capacity = reader.integer<std::uint64_t>();
     plan.error_rate = reader.real();

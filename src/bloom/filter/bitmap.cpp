@@ -18,13 +18,11 @@
 #include "bloom/filter/bitmap.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/value/heap.hpp>
 
 #include <algorithm>
 #include <array>
 #include <sys/mman.h>
-
-#include "bloom/memory/heap.hpp"
-#include "bloom/memory/heap_bytes.hpp"
 
 namespace sepal::bloom {
 namespace {
@@ -93,13 +91,13 @@ std::optional<Bitmap> Bitmap::allocate(std::uint64_t bytes, Paging paging) {
     if (mapped == MAP_FAILED) return std::nullopt;
     return Bitmap(static_cast<std::uint64_t*>(mapped), bytes);
   }
-  void* const allocated = heap_allocate_lines(rounded_up(bytes, cache_line_bytes));
+  void* const allocated = value::heap_allocate_lines(rounded_up(bytes, cache_line_bytes));
   if (allocated == nullptr) return std::nullopt;
   return Bitmap(static_cast<std::uint64_t*>(allocated), bytes);
 }
 
 bool Bitmap::is_mapped(std::uint64_t bytes) {
-  return bytes >= mapped_bytes_min && !host_allocates();
+  return bytes >= mapped_bytes_min && !value::host_allocates();
 }
 
 std::uint64_t Bitmap::piece_count() const {
@@ -134,13 +132,13 @@ void Bitmap::move_to_huge_page(std::uint64_t piece) const {
 
 std::uint64_t Bitmap::footprint(std::uint64_t bytes) {
   if (is_mapped(bytes)) return rounded_up(bytes, page_bytes);
-  return heap_footprint(heap_line_bytes(rounded_up(bytes, cache_line_bytes)));
+  return value::heap_footprint(value::heap_line_bytes(rounded_up(bytes, cache_line_bytes)));
 }
 
 Bitmap::~Bitmap() {
   if (words_ == nullptr) return;
   if (!is_mapped(bytes_)) {
-    heap_release_lines(words_);
+    value::heap_release_lines(words_);
     return;
   }
   char* const begin = reinterpret_cast<char*>(words_);

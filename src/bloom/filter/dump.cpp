@@ -1,13 +1,11 @@
 #include <sepal/base/assert.hpp>
+#include <sepal/base/fields.hpp>
 #include <sepal/base/hash.hpp>
 #include <sepal/bloom/filter/dump.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-
-#include "bloom/filter/field_reader.hpp"
-#include "bloom/filter/field_writer.hpp"
 
 namespace sepal::bloom {
 namespace {

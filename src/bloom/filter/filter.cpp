@@ -9,6 +9,7 @@
 #include <sepal/base/checked.hpp>
 #include <sepal/bloom/filter/filter.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/value/heap.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -20,8 +21,6 @@
 #include "bloom/filter/layer.hpp"
 #include "bloom/filter/layer_state.hpp"
 #include "bloom/filter/window.hpp"
-#include "bloom/memory/heap.hpp"
-#include "bloom/memory/heap_bytes.hpp"
 
 namespace sepal::bloom {
 
@@ -31,14 +30,14 @@ namespace {
 
 // The memory of a filter and of its first layer.
 std::uint64_t footprint(const LayerPlan& first) {
-  return heap_footprint(sizeof(Filter) + Layer::place_bytes(first)) + Layer::outside_bytes(first);
+  return value::heap_footprint(sizeof(Filter) + Layer::place_bytes(first)) + Layer::outside_bytes(first);
 }
 
 // The memory of the list of so many younger layers.
 std::uint64_t list_footprint(std::size_t younger) {
   if (younger == 0) return 0;
-  return heap_footprint(sizeof(std::vector<std::unique_ptr<Layer>>)) +
-         heap_footprint(younger * sizeof(std::unique_ptr<Layer>));
+  return value::heap_footprint(sizeof(std::vector<std::unique_ptr<Layer>>)) +
+         value::heap_footprint(younger * sizeof(std::unique_ptr<Layer>));
 }
 
 // An item's shard is asked for so many items before the item is added. That is long enough for a line to come
@@ -147,16 +146,17 @@ Filter::~Filter() {
 }
 
 void Filter::operator delete(void* allocated) {
-  heap_release(allocated);
+  value::heap_release(allocated);
 }
 
 Result<FilterPtr> Filter::string_in(const FilterOptions& options, const LayerState& layer,
                                     StringMemoryPtr memory) {
   if (memory == nullptr) return allocate(options, layer, Paging::small);
-  char* const allocated = static_cast<char*>(heap_allocate(sizeof(Filter) + Layer::place_bytes(layer.plan)));
+  char* const allocated =
+      static_cast<char*>(value::heap_allocate(sizeof(Filter) + Layer::place_bytes(layer.plan)));
   if (allocated == nullptr || Layer::create_string_at(allocated + sizeof(Filter), layer.plan,
                                                       layer.item_count, std::move(memory)) == nullptr) {
-    heap_release(allocated);
+    value::heap_release(allocated);
     return fail(Errc::out_of_memory, "the system refused the memory of a string");
   }
   return FilterPtr(::new (allocated) Filter(options));
@@ -166,10 +166,11 @@ Result<FilterPtr> Filter::allocate(const FilterOptions& options, const LayerStat
   if (Layer::is_sparse(first.plan) && !StringMemory::has_room())
     return fail(Errc::mapping_limit, "sparse strings have as many mappings of the process as they may");
   static_assert(sizeof(Filter) % alignof(Layer) == 0, "the first layer follows the filter");
-  char* const allocated = static_cast<char*>(heap_allocate(sizeof(Filter) + Layer::place_bytes(first.plan)));
+  char* const allocated =
+      static_cast<char*>(value::heap_allocate(sizeof(Filter) + Layer::place_bytes(first.plan)));
   if (allocated == nullptr ||
       Layer::create_at(allocated + sizeof(Filter), first.plan, first.item_count, paging) == nullptr) {
-    heap_release(allocated);
+    value::heap_release(allocated);
     return fail(Errc::out_of_memory, "the system refused the memory of a filter");
   }
   // The layer comes first and the filter after it: ~Filter() destroys the layer, so no filter may exist

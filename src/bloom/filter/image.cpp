@@ -1,4 +1,5 @@
 #include <sepal/base/assert.hpp>
+#include <sepal/base/fields.hpp>
 #include <sepal/bloom/filter/image.hpp>
 
 #include <algorithm>
@@ -7,7 +8,6 @@
 #include <limits>
 #include <optional>
 
-#include "bloom/filter/field_reader.hpp"
 #include "bloom/filter/image_fields.hpp"
 #include "bloom/filter/layer_state.hpp"
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sepal/base/assert.hpp>
+#include <sepal/base/fields.hpp>
 #include <sepal/bloom/filter/image.hpp>
 
 #include <array>
@@ -9,8 +10,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-
-#include "bloom/filter/field_writer.hpp"
 
 namespace sepal::bloom {
 

@@ -3,6 +3,7 @@
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
+#include <sepal/base/fields.hpp>
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/bloom/filter/kind.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
@@ -10,8 +11,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "bloom/filter/field_reader.hpp"
-#include "bloom/filter/field_writer.hpp"
 #include "bloom/filter/image_fields.hpp"
 #include "bloom/filter/layer.hpp"
 #include "bloom/filter/layer_state.hpp"

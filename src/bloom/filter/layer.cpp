@@ -7,6 +7,7 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
+#include <sepal/value/heap.hpp>
 
 #include <algorithm>
 #include <array>
@@ -17,8 +18,6 @@
 
 #include "bloom/kernel/positions.hpp"
 #include "bloom/kernel/set_items.hpp"
-#include "bloom/memory/heap.hpp"
-#include "bloom/memory/heap_bytes.hpp"
 
 namespace sepal::bloom {
 namespace {
@@ -207,10 +206,10 @@ Layer* Layer::create_client_at(void* place, const LayerPlan& plan, std::uint64_t
 }
 
 Result<std::unique_ptr<Layer>> Layer::create(const LayerPlan& plan, std::uint64_t item_count, Paging paging) {
-  void* const place = heap_allocate(place_bytes(plan));
+  void* const place = value::heap_allocate(place_bytes(plan));
   Layer* const layer = place == nullptr ? nullptr : create_at(place, plan, item_count, paging);
   if (layer != nullptr) return std::unique_ptr<Layer>(layer);
-  heap_release(place);
+  value::heap_release(place);
   return fail(Errc::out_of_memory, "the system refused the memory of a layer");
 }
 
@@ -230,7 +229,7 @@ std::uint64_t Layer::outside_bytes(const LayerPlan& plan) {
 }
 
 std::uint64_t Layer::footprint(const LayerPlan& plan) {
-  return heap_footprint(place_bytes(plan)) + outside_bytes(plan);
+  return value::heap_footprint(place_bytes(plan)) + outside_bytes(plan);
 }
 
 Layer::~Layer() {
@@ -238,7 +237,7 @@ Layer::~Layer() {
 }
 
 void Layer::operator delete(void* allocated) {
-  heap_release(allocated);
+  value::heap_release(allocated);
 }
 
 // The Store or the bits follow the header; place_bytes() makes room for them.

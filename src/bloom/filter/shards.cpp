@@ -1,12 +1,11 @@
 #include "bloom/filter/shards.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/value/heap.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <new>
-
-#include "bloom/memory/heap_bytes.hpp"
 
 namespace sepal::bloom {
 namespace {
@@ -53,8 +52,8 @@ std::unique_ptr<Shards> Shards::allocate(const LayerPlan& plan) {
 
 // Two allocations: the object, and the array of shards.
 std::uint64_t Shards::footprint(const LayerPlan& plan) {
-  return heap_footprint(sizeof(Shards) + alignment_bytes) +
-         heap_footprint(division_of(plan).shard_count * sizeof(Shard) + alignment_bytes);
+  return value::heap_footprint(sizeof(Shards) + alignment_bytes) +
+         value::heap_footprint(division_of(plan).shard_count * sizeof(Shard) + alignment_bytes);
 }
 
 bool Shards::claim(std::uint64_t items) {

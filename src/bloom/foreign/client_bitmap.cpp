@@ -1,5 +1,6 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
+#include <sepal/base/fields.hpp>
 #include <sepal/bloom/foreign/client_bitmap.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
 
@@ -10,7 +11,6 @@
 #include <span>
 #include <vector>
 
-#include "bloom/filter/field_reader.hpp"
 #include "bloom/plan/probe.hpp"
 
 namespace sepal::bloom {

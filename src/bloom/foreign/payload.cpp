@@ -4,6 +4,7 @@
 #include <sepal/bloom/foreign/rdb.hpp>
 #include <sepal/bloom/foreign/redisbloom.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/rdb/dump.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -122,7 +123,7 @@ constexpr value::ModuleType filter_type{.name = "MBbloom--",
 // --- strings ----------------------------------------------------------------------------------------------
 
 std::uint64_t string_bytes_of(PayloadBytes payload, std::uint32_t /*layers_max*/) {
-  return payload.size() * (is_packed_rdb_string(payload) ? rdb_growth_max : 1);
+  return payload.size() * (is_packed_rdb_string(payload) ? rdb::growth_max : 1);
 }
 
 Result<value::ValuePtr> read_string(PayloadBytes payload, const FilterLimits& limits,
@@ -148,19 +149,21 @@ Result<std::vector<std::string>> write_string(const value::FrozenView& string, c
 
 }  // namespace
 
-const value::Payload filter_payload{.begins = is_rdb_dump,
-                                    .bytes_max = filter_bytes_max,
-                                    .read = read_filter,
-                                    .byte_count = rdb_dump_bytes,
-                                    .memory_bytes = rdb_dump_bytes,
-                                    .write = write_filter,
-                                    .type = &filter_type};
+const value::Payload filter_payload{
+    .begins = [](PayloadBytes payload) { return rdb::begins(payload, rdb::module_type); },
+    .bytes_max = filter_bytes_max,
+    .read = read_filter,
+    .byte_count = rdb_dump_bytes,
+    .memory_bytes = rdb_dump_bytes,
+    .write = write_filter,
+    .type = &filter_type};
 
-const value::Payload string_payload{.begins = is_rdb_string,
-                                    .bytes_max = string_bytes_of,
-                                    .read = read_string,
-                                    .byte_count = string_bytes,
-                                    .memory_bytes = string_dump_bytes,
-                                    .write = write_string};
+const value::Payload string_payload{
+    .begins = [](PayloadBytes payload) { return rdb::begins(payload, rdb::string_type); },
+    .bytes_max = string_bytes_of,
+    .read = read_string,
+    .byte_count = string_bytes,
+    .memory_bytes = string_dump_bytes,
+    .write = write_string};
 
 }  // namespace sepal::bloom

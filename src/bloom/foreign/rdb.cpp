@@ -3,12 +3,12 @@
 // notes where they stand. So a dump of RedisBloom, and a file of any size (`sepal convert`), need no second
 // copy of the bits.
 #include <sepal/base/assert.hpp>
-#include <sepal/base/endian.hpp>
 #include <sepal/base/free_memory.hpp>
 #include <sepal/bloom/filter/kind.hpp>
 #include <sepal/bloom/foreign/rdb.hpp>
 #include <sepal/bloom/foreign/redisbloom.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/rdb/dump.hpp>
 #include <sepal/value/image.hpp>
 
 #include <algorithm>
@@ -19,44 +19,14 @@
 namespace sepal::bloom {
 namespace {
 
-constexpr std::size_t version_bytes = 2;
-constexpr std::size_t rdb_checksum_bytes = sizeof(std::uint64_t);
 // Bits are filled in by pieces of this length.
 constexpr std::size_t fill_bytes = 64 << 10;
-
-constexpr std::size_t rdb_footer_bytes = version_bytes + rdb_checksum_bytes;
-// The RDB version of the dumps that are made here: every Redis since 5.0 reads them.
-constexpr std::uint16_t made_version = 9;
-
-// A dump without its footer. Errors: damaged.
-Result<std::span<const std::byte>> value_of_dump(std::span<const std::byte> bytes) {
-  if (bytes.size() < rdb_footer_bytes) return fail(Errc::damaged);
-  const auto sealed = bytes.first(bytes.size() - rdb_checksum_bytes);
-  if (load_little_endian<std::uint64_t>(bytes.data() + sealed.size()) != rdb_checksum(sealed))
-    return fail(Errc::damaged);
-  return sealed.first(sealed.size() - version_bytes);
-}
-
-// The shortest form of a length.
-void append_rdb_length(std::string& to, std::uint64_t length) {
-  constexpr std::uint64_t lengths_of_6_bits = 64;
-  constexpr std::uint64_t lengths_of_14_bits = 16384;
-  const auto append = [&](std::uint64_t bits) { to += static_cast<char>(bits & 0xff); };
-  if (length < lengths_of_6_bits) return append(length);
-  if (length < lengths_of_14_bits) {
-    append(length >> 8 | 0x40);
-    return append(length);
-  }
-  SEPAL_ASSERT(length <= string_bytes_max, "a string is longer than its dump can say");
-  append(0x80);
-  for (int shift = 24; shift >= 0; shift -= 8) append(length >> shift);
-}
 
 Error not_a_filter() {
   return fail(Errc::out_of_range, "this is no filter");
 }
 
-RedisBloomLayer read_layer(RdbReader& reader, std::vector<RdbBits>& bits) {
+RedisBloomLayer read_layer(rdb::Reader& reader, std::vector<RdbBits>& bits) {
   RedisBloomLayer layer;
   layer.capacity = reader.number();
   layer.error_rate = reader.real();
@@ -64,14 +34,14 @@ RedisBloomLayer read_layer(RdbReader& reader, std::vector<RdbBits>& bits) {
   layer.bits_per_item = reader.real();
   layer.bit_count = reader.number();
   layer.size_exponent = reader.number();
-  const RdbString string = reader.bits();
+  const rdb::String string = reader.bits();
   bits.push_back({.string = string, .byte_count = string.unpacked_bytes});
   layer.byte_count = string.unpacked_bytes;
   layer.item_count = reader.number();
   return layer;
 }
 
-Result<RdbFilter> read_redisbloom(RdbReader& reader, std::uint32_t layers_max) {
+Result<RdbFilter> read_redisbloom(rdb::Reader& reader, std::uint32_t layers_max) {
   RedisBloomFilter filter;
   filter.item_count = reader.number();
   const std::uint64_t layer_count = reader.number();
@@ -95,18 +65,18 @@ Result<RdbFilter> read_redisbloom(RdbReader& reader, std::uint32_t layers_max) {
 
 // Reads all strings that the bitmaps have. False where one is of another length; then the caller skips the
 // fields that are left, so that a reader of a file finds the next key.
-bool read_pieces(RdbReader& reader, RdbFilter& filter) {
+bool read_pieces(rdb::Reader& reader, RdbFilter& filter) {
   const std::uint64_t bitmap_bytes = filter.image.bitmap_bytes();
   for (std::uint64_t offset = 0; offset < bitmap_bytes && !reader.failed(); offset += rdb_piece_bytes) {
     const std::uint64_t byte_count = std::min(rdb_piece_bytes, bitmap_bytes - offset);
-    const RdbString string = reader.bits();
+    const rdb::String string = reader.bits();
     if (string.unpacked_bytes != 0 && string.unpacked_bytes != byte_count) return false;
     filter.bits.push_back({.string = string, .byte_count = byte_count});
   }
   return true;
 }
 
-Result<RdbFilter> read_sepal(RdbReader& reader, std::uint32_t layers_max) {
+Result<RdbFilter> read_sepal(rdb::Reader& reader, std::uint32_t layers_max) {
   // A longer header names more layers than are allowed, so it is not even read.
   const auto text = reader.text_field(image_bytes(layers_max));
   RdbFilter found;
@@ -128,8 +98,8 @@ Result<RdbFilter> read_sepal(RdbReader& reader, std::uint32_t layers_max) {
   return found;
 }
 
-Result<void> fill(Filter& filter, std::uint64_t offset, const RdbString& bits, RdbBytes& bytes) {
-  RdbStringReader reader(bits, bytes);
+Result<void> fill(Filter& filter, std::uint64_t offset, const rdb::String& bits, rdb::Bytes& bytes) {
+  rdb::StringReader reader(bits, bytes);
   std::vector<std::byte> piece(
       static_cast<std::size_t>(std::min<std::uint64_t>(fill_bytes, bits.unpacked_bytes)));
   for (std::uint64_t at = 0; at < bits.unpacked_bytes;) {
@@ -148,19 +118,14 @@ Result<void> fill(Filter& filter, std::uint64_t offset, const RdbString& bits, R
 constexpr char field_of_string = 5;
 constexpr char end_of_fields = 0;
 
-void append_little_endian(std::string& to, auto number) {
-  to.resize(to.size() + sizeof number);
-  store_little_endian(std::as_writable_bytes(std::span(to)).data() + to.size() - sizeof number, number);
-}
-
 void append_field_head(std::string& to, std::uint64_t byte_count) {
   to += field_of_string;
-  append_rdb_length(to, byte_count);
+  rdb::append_length(to, byte_count);
 }
 
 // The type, the id, and the image header, which write_image() gives first.
 std::string begin_of_dump(std::string_view header) {
-  std::string begin(1, static_cast<char>(rdb_module_type));
+  std::string begin(1, static_cast<char>(rdb::module_type));
   begin += static_cast<char>(0x81);
   for (int shift = 56; shift >= 0; shift -= 8) begin += static_cast<char>(sepal_id >> shift & 0xff);
   append_field_head(begin, header.size());
@@ -183,20 +148,16 @@ static_assert(mapped_allocation_min % rdb_piece_bytes == 0, "write_image() gives
 
 }  // namespace
 
-bool is_rdb_dump(std::span<const std::byte> bytes) {
-  return !bytes.empty() && std::to_integer<std::uint8_t>(bytes[0]) == rdb_module_type;
-}
-
-Result<RdbFilter> read_rdb_filter(RdbReader& reader, std::uint64_t id, std::uint32_t layers_max) {
+Result<RdbFilter> read_rdb_filter(rdb::Reader& reader, std::uint64_t id, std::uint32_t layers_max) {
   SEPAL_ASSERT(id == redisbloom_id || id == sepal_id, "the fields are of an encoding that is known");
   return id == sepal_id ? read_sepal(reader, layers_max) : read_redisbloom(reader, layers_max);
 }
 
 Result<RdbDump> decode_rdb_dump(std::span<const std::byte> bytes, std::uint32_t layers_max) {
-  const auto value = value_of_dump(bytes);
+  const auto value = rdb::value_of(bytes);
   if (!value) return value.error();
-  RdbReader reader(*value);
-  if (reader.byte() != rdb_module_type) return not_a_filter();
+  rdb::Reader reader(*value);
+  if (reader.byte() != rdb::module_type) return not_a_filter();
   const std::uint64_t id = reader.length();
   if (id != redisbloom_id && id != sepal_id) return not_a_filter();
   auto filter = read_rdb_filter(reader, id, layers_max);
@@ -208,8 +169,8 @@ Result<RdbDump> decode_rdb_dump(std::span<const std::byte> bytes, std::uint32_t 
 }
 
 std::uint64_t rdb_bitmap_bytes_max(std::span<const std::byte> bytes, std::uint32_t layers_max) {
-  RdbReader reader(bytes);
-  if (reader.byte() == rdb_module_type && reader.length() == sepal_id) {
+  rdb::Reader reader(bytes);
+  if (reader.byte() == rdb::module_type && reader.length() == sepal_id) {
     // The header names the size. The bits are not looked at: an empty string stands for a megabyte of zeros,
     // so a small dump may be a large filter.
     const auto text = reader.text_field(image_bytes(layers_max));
@@ -218,14 +179,14 @@ std::uint64_t rdb_bitmap_bytes_max(std::span<const std::byte> bytes, std::uint32
     return header ? header->bitmap_bytes() : 0;
   }
   // RedisBloom's bits are strings in the dump, which may be packed.
-  return bytes.size() * rdb_growth_max;
+  return bytes.size() * rdb::growth_max;
 }
 
 Result<FilterPtr> filter_of(const RdbDump& dump, const FilterLimits& limits) {
   const ImageHeader& image = dump.filter.image;
   auto filter = Filter::restore(image.options, image.layers, limits);
   if (!filter) return filter;
-  BytesInMemory bytes(dump.bytes);
+  rdb::BytesInMemory bytes(dump.bytes);
   std::uint64_t offset = 0;
   for (const RdbBits& bits : dump.filter.bits) {
     if (auto filled = fill(**filter, offset, bits.string, bytes); !filled) return filled.error();
@@ -241,12 +202,12 @@ std::uint64_t rdb_dump_bytes(const value::FrozenView& filter) {
   // Must be what rdb_dump_of() makes, to the byte.
   std::string rest = begin_of_dump(std::string(bloom_row.head_bytes(filter), '\0'));
   if (bitmap_bytes % rdb_piece_bytes != 0) append_field_head(rest, bitmap_bytes % rdb_piece_bytes);
-  return rest.size() + bitmap_bytes + full_pieces * head_bytes_max + 1 + rdb_footer_bytes;
+  return rest.size() + bitmap_bytes + full_pieces * head_bytes_max + 1 + rdb::footer_bytes;
 }
 
 Result<std::vector<std::string>> rdb_dump_of(const value::FrozenView& filter, const value::GoOn& go_on) {
   std::vector<std::string> pieces;
-  RdbChecksum checksum;
+  rdb::Checksum checksum;
   std::uint64_t offset = 0;
   const std::uint64_t bitmap_bytes = bloom_row.body_bytes(filter);
   const auto take = [&](std::string piece) {
@@ -257,38 +218,30 @@ Result<std::vector<std::string>> rdb_dump_of(const value::FrozenView& filter, co
   };
   if (auto copied = value::write_image(filter, take, go_on); !copied) return copied.error();
   std::string footer(1, end_of_fields);
-  append_little_endian(footer, made_version);
-  // The checksum covers the version as well.
-  checksum.update(std::as_bytes(std::span(footer)));
-  append_little_endian(footer, checksum.value());
+  rdb::append_footer(footer, checksum);
   pieces.push_back(std::move(footer));
   return pieces;
 }
 
-bool is_rdb_string(std::span<const std::byte> bytes) {
-  return !bytes.empty() && std::to_integer<std::uint8_t>(bytes[0]) == rdb_string_type;
-}
-
 bool is_packed_rdb_string(std::span<const std::byte> bytes) {
   constexpr std::uint8_t first_of_packed = 0xc3;
-  return is_rdb_string(bytes) && bytes.size() > 1 &&
+  return rdb::begins(bytes, rdb::string_type) && bytes.size() > 1 &&
          std::to_integer<std::uint8_t>(bytes[1]) == first_of_packed;
 }
 
 std::string rdb_dump_of(std::string_view string) {
-  std::string dump(1, static_cast<char>(rdb_string_type));
-  append_rdb_length(dump, string.size());
+  std::string dump(1, static_cast<char>(rdb::string_type));
+  rdb::append_length(dump, string.size());
   dump += string;
-  append_little_endian(dump, made_version);
-  append_little_endian(dump, rdb_checksum(std::as_bytes(std::span(dump))));
+  rdb::append_footer(dump, {});
   return dump;
 }
 
 Result<value::ValuePtr> decode_rdb_string(std::span<const std::byte> bytes, const FilterLimits& limits) {
-  const auto value = value_of_dump(bytes);
+  const auto value = rdb::value_of(bytes);
   if (!value) return value.error();
-  RdbReader reader(*value);
-  if (reader.byte() != rdb_string_type) return not_a_filter();
+  rdb::Reader reader(*value);
+  if (reader.byte() != rdb::string_type) return not_a_filter();
   const auto text = reader.text(string_bytes_max);
   if (!text || reader.failed() || !reader.at_end())
     return fail(Errc::out_of_range, "this is no string of Redis");

@@ -3,12 +3,12 @@
 // the bits from the bytes. What RedisBloom does not make any more is refused, because there is nothing to
 // test it with (decisions/0015).
 #include <sepal/base/checked.hpp>
+#include <sepal/base/fields.hpp>
 #include <sepal/bloom/foreign/redisbloom.hpp>
 
 #include <cmath>
 #include <numbers>
 
-#include "bloom/filter/field_reader.hpp"
 #include "bloom/filter/layer_state.hpp"
 
 namespace sepal::bloom {

@@ -6,14 +6,13 @@
 
 #include <sepal/bloom/memory/memory.hpp>
 #include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/value/heap.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <limits>
 #include <new>
 #include <sys/mman.h>
-
-#include "bloom/memory/heap_bytes.hpp"
 
 namespace sepal::bloom {
 namespace {
@@ -64,7 +63,7 @@ bool StringMemory::grow(std::uint64_t bytes) {
 }
 
 std::uint64_t StringMemory::footprint() {
-  return heap_footprint(sizeof(StringMemory));
+  return value::heap_footprint(sizeof(StringMemory));
 }
 
 // In pieces, because the address space is locked while memory goes back.

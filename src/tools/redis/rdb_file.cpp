@@ -2,13 +2,14 @@
 // table `types` has the shape of each type. An unknown type ends the reading, because nothing tells where its
 // value ends.
 //
-// The reader notes the first wrong field and gives zeros from there on (filter/rdb_reader.hpp). So a value is
+// The reader notes the first wrong field and gives zeros from there on (rdb/reader.hpp). So a value is
 // read without a test behind each field. Each loop over a count from the file has to test failed(): a count
 // may be any number, and zeros would be read that often.
 #include "tools/redis/rdb_file.hpp"
 
 #include <sepal/base/assert.hpp>
 #include <sepal/keyspace/keyspace.hpp>
+#include <sepal/rdb/dump.hpp>
 
 #include <algorithm>
 #include <array>
@@ -84,7 +85,7 @@ constexpr auto types = [] {
   table[3] = {Shape::scored_text, "zset"};
   table[4] = {Shape::pairs, "hash"};
   table[5] = {Shape::scored, "zset"};
-  table[bloom::rdb_module_type] = {Shape::module, "module"};
+  table[rdb::module_type] = {Shape::module, "module"};
   table[9] = {Shape::one_string, "hash"};   // zipmap
   table[10] = {Shape::one_string, "list"};  // ziplist
   table[11] = {Shape::one_string, "set"};   // intset
@@ -156,8 +157,7 @@ Result<void> FileBytes::read_at(std::uint64_t offset, std::span<std::byte> into)
 
 RdbFile::RdbFile(storage::File& file, std::uint64_t file_bytes, std::string name, Check check)
     : bytes_(file, 0, file_bytes),
-      reader_(bytes_,
-              check == Check::checksum ? bloom::RdbReader::Summing::yes : bloom::RdbReader::Summing::no),
+      reader_(bytes_, check == Check::checksum ? rdb::Reader::Summing::yes : rdb::Reader::Summing::no),
       name_(std::move(name)),
       checks_(check == Check::checksum) {}
 

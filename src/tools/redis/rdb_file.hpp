@@ -6,7 +6,7 @@
 //     or a key and its value
 //     255, and 8 bytes CRC-64 over everything before it, little endian; 0: Redis was told to compute none
 //
-// filter/rdb.hpp describes the value of a filter, and filter/rdb_reader.hpp lengths, strings and modules'
+// filter/rdb.hpp describes the value of a filter, and rdb/reader.hpp lengths, strings and modules'
 // fields.
 #pragma once
 
@@ -26,7 +26,7 @@
 namespace sepal::tools {
 
 // The bytes of a file from an offset on. Confined. Blocks.
-class FileBytes final : public bloom::RdbSource, public bloom::RdbBytes {
+class FileBytes final : public rdb::Source, public rdb::Bytes {
  public:
   FileBytes(storage::File& file, std::uint64_t offset, std::uint64_t end)
       : file_(file), offset_(offset), end_(end) {}
@@ -57,7 +57,7 @@ struct RdbKey {
   std::optional<bloom::RdbFilter> filter;
   std::string refusal;
   // Where the bytes of the string are, if the value is one.
-  bloom::RdbString string;
+  rdb::String string;
 };
 
 // What an RDB file has beside keys.
@@ -95,7 +95,7 @@ class RdbFile {
   // What was read so far.
   [[nodiscard]] std::uint64_t offset() const { return reader_.offset(); }
   [[nodiscard]] const RdbBeside& beside() const { return beside_; }
-  [[nodiscard]] bloom::RdbBytes& bytes() { return bytes_; }
+  [[nodiscard]] rdb::Bytes& bytes() { return bytes_; }
 
  private:
   Result<void> read_header();
@@ -117,7 +117,7 @@ class RdbFile {
   [[nodiscard]] Error error_behind_end();
 
   FileBytes bytes_;
-  bloom::RdbReader reader_;
+  rdb::Reader reader_;
   std::string name_;
   bool checks_;
   bool begun_ = false;

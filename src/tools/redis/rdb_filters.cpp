@@ -9,7 +9,7 @@
 
 namespace sepal::tools {
 
-void RdbFilters::Bits::begin(const bloom::RdbFilter& filter, bloom::RdbBytes& bytes) {
+void RdbFilters::Bits::begin(const bloom::RdbFilter& filter, rdb::Bytes& bytes) {
   filter_ = &filter;
   bytes_ = &bytes;
   string_ = 0;
@@ -90,7 +90,7 @@ Result<const storage::StreamedFilter*> RdbFilters::next() {
     if (!*taken) continue;
     SEPAL_ASSERT(key_->filter && key_->key, "a key is taken that has no name, or no filter");
     const bool is_number =
-        key_->kind == RdbKey::Kind::string && key_->string.kind == bloom::RdbString::Kind::number;
+        key_->kind == RdbKey::Kind::string && key_->string.kind == rdb::String::Kind::number;
     bits_.begin(*key_->filter, is_number ? *digit_bytes_ : rdb_->bytes());
     const bool is_string = key_->filter->image.options.hash == bloom::ItemHash::none;
     head_ = bloom::encode(key_->filter->image);
@@ -166,14 +166,14 @@ void RdbFilters::note_end() {
 
 // Gives the key the image of its string, or the reason why it has none.
 Result<void> RdbFilters::take_string(RdbKey& key) {
-  bloom::RdbString string = key.string;
-  if (string.kind == bloom::RdbString::Kind::number) {
-    auto digits = bloom::digits_of(string, rdb_->bytes());
+  rdb::String string = key.string;
+  if (string.kind == rdb::String::Kind::number) {
+    auto digits = rdb::digits_of(string, rdb_->bytes());
     if (!digits) return digits.error();
     // The file has the number and not its digits, so the digits are put where bits_ can read them later.
     digits_ = std::move(*digits);
     digit_bytes_.emplace(std::as_bytes(std::span(digits_)));
-    string = {.kind = bloom::RdbString::Kind::plain,
+    string = {.kind = rdb::String::Kind::plain,
               .offset = 0,
               .byte_count = digits_.size(),
               .unpacked_bytes = digits_.size()};

@@ -38,18 +38,18 @@ class RdbFilters final : public storage::FilterStream {
   // Reads the bits of the key at hand. Behind the last string come zeros, up to a whole word.
   class Bits final : public storage::BitStream {
    public:
-    void begin(const bloom::RdbFilter& filter, bloom::RdbBytes& bytes);
+    void begin(const bloom::RdbFilter& filter, rdb::Bytes& bytes);
     Result<void> read(std::span<std::byte> into) override;
 
    private:
     void open_string();
 
     const bloom::RdbFilter* filter_ = nullptr;
-    bloom::RdbBytes* bytes_ = nullptr;
+    rdb::Bytes* bytes_ = nullptr;
     std::size_t string_ = 0;  // the next one
     std::uint64_t left_ = 0;  // of the bits of the string at hand
     bool zeros_ = false;      // these bits are zeros
-    std::optional<bloom::RdbStringReader> reader_;
+    std::optional<rdb::StringReader> reader_;
   };
 
   Result<bool> take(RdbKey& key);
@@ -69,7 +69,7 @@ class RdbFilters final : public storage::FilterStream {
   std::optional<RdbKey> key_;
   // The digits of a string that is a number.
   std::string digits_;
-  std::optional<bloom::BytesInMemory> digit_bytes_;
+  std::optional<rdb::BytesInMemory> digit_bytes_;
   Bits bits_;
   std::vector<std::byte> head_;  // of its image
   storage::StreamedFilter filter_;

@@ -1,7 +1,7 @@
 #include <sepal/bloom/filter/filter.hpp>
+#include <sepal/value/heap.hpp>
 
 #include "bloom/filter/layer.hpp"
-#include "bloom/memory/heap_bytes.hpp"
 #include "support/catch.hpp"
 
 namespace filter_test {

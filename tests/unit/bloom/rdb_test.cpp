@@ -1,5 +1,6 @@
 // Dumps that Redis made of RedisBloom's filters, and changed dumps.
 #include <sepal/bloom/foreign/rdb.hpp>
+#include <sepal/rdb/dump.hpp>
 
 #include "support/catch.hpp"
 #include "support/rdb_dump.hpp"
@@ -64,14 +65,14 @@ std::string bits_in(const Filter& filter) {
 }  // namespace
 
 TEST_CASE("the checksum of RDB dumps is CRC-64 of Jones", "[filter][rdb]") {
-  CHECK(rdb_checksum(bytes_of("")) == 0);
-  CHECK(rdb_checksum(bytes_of("123456789")) == 0xe9c6d914c4b8d9ca);
+  CHECK(rdb::checksum(bytes_of("")) == 0);
+  CHECK(rdb::checksum(bytes_of("123456789")) == 0xe9c6d914c4b8d9ca);
 }
 
 TEST_CASE("recorded dumps of Redis are restored to the right filters", "[filter][rdb]") {
   const auto& dump = test::recorded_rdb_dumps()[GENERATE(0u, 1u, 2u)];
   CAPTURE(dump.name);
-  CHECK(is_rdb_dump(bytes_of(dump.bytes)));
+  CHECK(rdb::begins(bytes_of(dump.bytes), rdb::module_type));
   const auto filter = load(dump.bytes);
   REQUIRE(filter);
   CHECK((*filter)->item_count() == dump.item_count);
@@ -180,7 +181,7 @@ TEST_CASE("a dump says how much memory its unpacking takes", "[filter][rdb]") {
   const std::string packed = test::rdb_dump(filter, bits, {.write_bits = test::write_packed});
   CHECK(decode_rdb_dump(bytes_of(test::rdb_dump(filter, bits)), 2)->memory_bytes() == joined(bits).size());
   CHECK(decode_rdb_dump(bytes_of(packed), 2)->memory_bytes() == joined(bits).size());
-  CHECK(packed.size() * rdb_growth_max >= joined(bits).size());
+  CHECK(packed.size() * rdb::growth_max >= joined(bits).size());
 }
 
 }  // namespace rdb_test

@@ -199,7 +199,7 @@ TEST_CASE("a string that Redis keeps as a number, or has packed, is restored as 
 TEST_CASE("a payload of a string whose contents are wrong is refused", "[command]") {
   const auto sealed = [](std::string value) {
     value = std::string(1, '\0') + value + std::string("\x0a\0", 2);
-    std::uint64_t checksum = bloom::rdb_checksum(std::as_bytes(std::span(value)));
+    std::uint64_t checksum = rdb::checksum(std::as_bytes(std::span(value)));
     for (int byte = 0; byte < 8; ++byte, checksum >>= 8) value += static_cast<char>(checksum & 0xff);
     return value;
   };

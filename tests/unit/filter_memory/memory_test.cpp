@@ -1,6 +1,6 @@
 // Filters in the memory of a host. A process chooses the allocator once, so this is a program of its own.
 #include <sepal/bloom/filter/filter.hpp>
-#include <sepal/bloom/memory/memory.hpp>
+#include <sepal/value/heap.hpp>
 
 #include "support/catch.hpp"
 
@@ -33,7 +33,7 @@ void release(void* allocated) {
 }
 
 TEST_CASE("small and large filters are in the memory of the host", "[filter][memory]") {
-  sepal::bloom::use_allocator({.allocate = allocate, .release = release});
+  sepal::value::use_allocator({.allocate = allocate, .release = release});
   for (const std::uint64_t capacity : {100U, 10'000U, 300'000U, 10'000'000U}) {
     const FilterOptions options{.error_rate = 0.01, .capacity = capacity, .expansion = 2};
     auto filter = Filter::create(options, {.bytes_max = 1 << 30});

@@ -353,9 +353,9 @@ TEST_CASE("strings are in no filter file, and a string that is too long is left 
 
   test::RdbText head;
   head.bytes = '\xc3';
-  head.length(bloom::string_bytes_max / bloom::rdb_growth_max + 1);
+  head.length(bloom::string_bytes_max / rdb::growth_max + 1);
   head.length(bloom::string_bytes_max + 1);
-  std::string long_one = head.bytes + std::string(bloom::string_bytes_max / bloom::rdb_growth_max + 1, '\0');
+  std::string long_one = head.bytes + std::string(bloom::string_bytes_max / rdb::growth_max + 1, '\0');
   put(disk, rdb_of_strings({{"long", long_one}}));
   const auto refused = convert_to(disk, ConvertRequest::Output::nothing);
   REQUIRE(refused);

@@ -19,6 +19,7 @@
 #include <sepal/bloom/filter/usage.hpp>
 #include <sepal/bloom/plan/layer_plan.hpp>
 #include <sepal/bloom/plan/plan_memo.hpp>
+#include <sepal/value/add_recorder.hpp>
 #include <sepal/value/kind_row.hpp>
 #include <sepal/value/value.hpp>
 
@@ -56,24 +57,9 @@ struct FilterOptions {
 inline constexpr std::uint32_t filter_layers_max = 1024;
 
 using FilterLimits = value::Limits;
+using value::AddRecorder;
 using value::FilledBy;
-
-// An add tells it which items were new, while it adds, so that a record can be kept. Confined to the thread
-// that adds.
-class AddRecorder {
- public:
-  // Bits of items that may be new are about to be set.
-  virtual void begin() = 0;
-  // Ends what begin() began. `added` has the fingerprints of the new items, at most recorded_items_max; it
-  // may be empty. The newest layer counts them. Valid until this returns.
-  virtual void end(std::span<const Fingerprint> added) = 0;
-
- protected:
-  ~AddRecorder() = default;
-};
-
-// Small enough that WorkerLog::seal_record() waits only microseconds.
-inline constexpr std::size_t recorded_items_max = 1024;
+using value::recorded_items_max;
 
 // One layer as a saver or a tool sees it: immutable shape, live bits. Valid as long as the caller holds a
 // reference to the filter.

@@ -9,16 +9,15 @@
 //     fields of version 512, Sepal's: the image header (string, image.hpp); the bitmaps of all layers, one
 //             behind the other, oldest first, in strings of 1 MiB, of which the last has what is left, and
 //             an empty one stands for zeros; end
-//     2 bytes RDB version, little endian; 8 bytes CRC-64 over everything before it, little endian
+//     the footer of every dump (rdb/dump.hpp)
 //
-// rdb_reader.hpp describes fields, lengths and strings. Redis writes a short string that is a decimal number
-// as a number; the bits of a filter never are one. Any RDB version is taken: the fields belong to the module,
-// and have a version of their own.
+// rdb/reader.hpp describes fields, lengths and strings. Redis writes a short string that is a decimal number
+// as a number; the bits of a filter never are one.
 #pragma once
 
 #include <sepal/base/result.hpp>
 #include <sepal/bloom/filter/image.hpp>
-#include <sepal/bloom/foreign/rdb_reader.hpp>
+#include <sepal/rdb/reader.hpp>
 #include <sepal/value/kind_row.hpp>
 #include <sepal/value/module_type.hpp>
 
@@ -33,7 +32,7 @@ namespace sepal::bloom {
 
 // A string with some of a filter's bits.
 struct RdbBits {
-  RdbString string;              // an empty one stands for zeros
+  rdb::String string;            // an empty one stands for zeros
   std::uint64_t byte_count = 0;  // of the bitmaps
 };
 
@@ -43,8 +42,6 @@ struct RdbFilter {
   std::vector<RdbBits> bits;  // of the bitmaps of all layers, one behind the other, oldest first
 };
 
-inline constexpr std::uint8_t rdb_string_type = 0;
-inline constexpr std::uint8_t rdb_module_type = 7;
 inline constexpr std::uint32_t redisbloom_encoding = 4;
 inline constexpr std::uint32_t sepal_encoding = 512;
 inline constexpr std::uint64_t rdb_piece_bytes = value::module_piece_bytes;
@@ -57,7 +54,7 @@ inline constexpr std::uint64_t sepal_id = rdb_type_id | sepal_encoding;
 // where these are other fields than a filter has: then reader.failed(); out_of_range where no filter can be
 // like that, layer_limit where it has more layers than `layers_max`: then all of its fields are read.
 // Believes nothing; allocates a place for each string that is there.
-Result<RdbFilter> read_rdb_filter(RdbReader& reader, std::uint64_t id, std::uint32_t layers_max);
+Result<RdbFilter> read_rdb_filter(rdb::Reader& reader, std::uint64_t id, std::uint32_t layers_max);
 
 struct RdbDump {
   RdbFilter filter;
@@ -66,9 +63,6 @@ struct RdbDump {
   // The memory that filter_of() takes for bitmaps.
   [[nodiscard]] std::uint64_t memory_bytes() const { return filter.image.bitmap_bytes(); }
 };
-
-// Whether the first byte begins a dump of some module's value.
-[[nodiscard]] bool is_rdb_dump(std::span<const std::byte> bytes);
 
 // Errors: damaged where the checksum does not match; out_of_range where it does, but this is no filter;
 // layer_limit. Believes nothing; allocates a place for each string that is there.
@@ -90,8 +84,6 @@ Result<std::vector<std::string>> rdb_dump_of(const value::FrozenView& filter, co
 // --- a string: 1 byte type 0, the string, and the same footer
 // ------------------------------------------------
 
-// Whether the first byte begins a dump of a string.
-[[nodiscard]] bool is_rdb_string(std::span<const std::byte> bytes);
 // Whether it begins a dump of a string that is packed.
 [[nodiscard]] bool is_packed_rdb_string(std::span<const std::byte> bytes);
 [[nodiscard]] std::string rdb_dump_of(std::string_view string);

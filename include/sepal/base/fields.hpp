@@ -1,16 +1,17 @@
-// Reading little-endian fields one behind the other.
+// Little-endian fields one behind the other.
 #pragma once
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
 #include <sepal/base/result.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-namespace sepal::bloom {
+namespace sepal {
 
 // The bytes are not what was written.
 [[nodiscard]] inline Error damaged(const char* detail) {
@@ -35,4 +36,26 @@ class FieldReader {
   std::span<const std::byte> bytes_;
 };
 
-}  // namespace sepal::bloom
+// Puts fields one behind the other, in the order of the format, where there is room for them.
+class FieldWriter {
+ public:
+  explicit FieldWriter(std::span<std::byte> bytes) : bytes_(bytes) {}
+
+  template <class Integer>
+  void integer(Integer value) {
+    SEPAL_ASSERT(sizeof value <= bytes_.size(), "a field is written behind the end of its place");
+    store_little_endian(bytes_.data(), value);
+    bytes_ = bytes_.subspan(sizeof value);
+  }
+  void bytes(std::span<const std::byte> from) {
+    SEPAL_ASSERT(from.size() <= bytes_.size(), "bytes are written behind the end of their place");
+    std::ranges::copy(from, bytes_.begin());
+    bytes_ = bytes_.subspan(from.size());
+  }
+  void real(double value) { integer(std::bit_cast<std::uint64_t>(value)); }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+}  // namespace sepal

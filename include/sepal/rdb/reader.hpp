@@ -23,10 +23,10 @@
 #include <string>
 #include <vector>
 
-namespace sepal::bloom {
+namespace sepal::rdb {
 
 // CRC-64 of Jones, reflected, from 0. Confined.
-class RdbChecksum {
+class Checksum {
  public:
   void update(std::span<const std::byte> bytes);
   [[nodiscard]] std::uint64_t value() const;
@@ -34,12 +34,12 @@ class RdbChecksum {
  private:
   std::uint64_t remainder_ = 0;
 };
-[[nodiscard]] std::uint64_t rdb_checksum(std::span<const std::byte> bytes);
+[[nodiscard]] std::uint64_t checksum(std::span<const std::byte> bytes);
 
 // Gives the bytes of a file, one piece after the other. Confined.
-class RdbSource {
+class Source {
  public:
-  virtual ~RdbSource() = default;
+  virtual ~Source() = default;
   // The bytes behind those that it gave before; none at the end and after an error, which the source keeps.
   // Valid until the next call of a member.
   virtual std::span<const std::byte> more() = 0;
@@ -48,7 +48,7 @@ class RdbSource {
 };
 
 // A string of the input, and where its bytes are.
-struct RdbString {
+struct String {
   enum class Kind : std::uint8_t { plain, packed, number };
   Kind kind = Kind::plain;
   std::uint64_t offset = 0;          // of its bytes, behind the lengths
@@ -57,16 +57,16 @@ struct RdbString {
 };
 
 // LZF makes at most so many bytes of each packed one.
-inline constexpr std::uint64_t rdb_growth_max = 88;
+inline constexpr std::uint64_t growth_max = 88;
 
 // Once a field is not as it should be, all that is read is 0, and failed() says so. Confined.
-class RdbReader {
+class Reader {
  public:
   enum class Summing : std::uint8_t { no, yes };
 
-  explicit RdbReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
   // Summing::yes: computes the checksum of all that it reads, so it reads what it skips.
-  RdbReader(RdbSource& source, Summing summing) : source_(&source), sums_(summing == Summing::yes) {}
+  Reader(Source& source, Summing summing) : source_(&source), sums_(summing == Summing::yes) {}
 
   [[nodiscard]] bool failed() const { return failed_; }
   // May ask the source for more.
@@ -83,14 +83,14 @@ class RdbReader {
   void skip(std::uint64_t byte_count);
   void read(std::span<std::byte> into);
   // Skips the string's bytes.
-  RdbString string();
+  String string();
   // The string itself; nothing, and skipped, where it has more than `bytes_max`.
   std::optional<std::string> text(std::size_t bytes_max);
 
   // Fields of a module's value, with their opcodes.
   std::uint64_t number();
   double real();
-  RdbString bits();                                              // a string that is not a number
+  String bits();                                                 // a string that is not a number
   std::optional<std::string> text_field(std::size_t bytes_max);  // as text()
   void end();
   // Skips fields of any kind, up to the end and with it.
@@ -110,28 +110,28 @@ class RdbReader {
   void advance(std::size_t byte_count);
   void expect(Opcode opcode);
   std::uint64_t big_endian(std::size_t byte_count);
-  RdbString string_head();
+  String string_head();
   void skip_field(std::uint64_t opcode);
 
   std::span<const std::byte> bytes_;  // what is left of the piece at hand
   std::span<const std::byte>
       unsummed_;  // of that piece, the part that the checksum lacks; it ends with bytes_
-  RdbSource* source_ = nullptr;
+  Source* source_ = nullptr;
   std::uint64_t offset_ = 0;
-  RdbChecksum checksum_;
+  Checksum checksum_;
   bool sums_ = false;
   bool failed_ = false;
 };
 
 // Reads bytes of the input at any place. Confined.
-class RdbBytes {
+class Bytes {
  public:
-  virtual ~RdbBytes() = default;
+  virtual ~Bytes() = default;
   // Fills all of `into`. Errors: those of a disk; damaged where the input ends before.
   virtual Result<void> read_at(std::uint64_t offset, std::span<std::byte> into) = 0;
 };
 
-class BytesInMemory final : public RdbBytes {
+class BytesInMemory final : public Bytes {
  public:
   explicit BytesInMemory(std::span<const std::byte> bytes) : bytes_(bytes) {}
   Result<void> read_at(std::uint64_t offset, std::span<std::byte> into) override;
@@ -141,13 +141,13 @@ class BytesInMemory final : public RdbBytes {
 };
 
 // The decimal digits of a string that is a number. Errors: those of `bytes`.
-Result<std::string> digits_of(const RdbString& number, RdbBytes& bytes);
+Result<std::string> digits_of(const String& number, Bytes& bytes);
 
 // Unpacks a string from front to back, in fixed memory, whatever its length. Confined.
-class RdbStringReader {
+class StringReader {
  public:
   // `string` is plain or packed.
-  RdbStringReader(const RdbString& string, RdbBytes& bytes);
+  StringReader(const String& string, Bytes& bytes);
   // The next bytes of the string, which has so many left. Errors: damaged where they cannot be unpacked, or
   // where packed bytes are left behind the last of them; those of `bytes`.
   Result<void> read(std::span<std::byte> into);
@@ -164,7 +164,7 @@ class RdbStringReader {
   Result<void> copy_literal(std::size_t byte_count);
   Result<void> repeat(std::uint8_t first);
 
-  RdbBytes& bytes_;
+  Bytes& bytes_;
   bool packed_;
   std::uint64_t offset_;                    // of the bytes that are not read yet
   std::uint64_t bytes_left_;                // from there on
@@ -172,4 +172,4 @@ class RdbStringReader {
   std::unique_ptr<Buffers, Free> buffers_;  // only of a packed string
 };
 
-}  // namespace sepal::bloom
+}  // namespace sepal::rdb

@@ -1,14 +1,14 @@
-#include "bloom/memory/heap_bytes.hpp"
+#include <sepal/value/heap.hpp>
 
 #include <malloc.h>
 
 #include "support/catch.hpp"
 
-namespace heap_bytes_test {
+namespace heap_test {
 
 namespace {
 
-using namespace sepal::bloom;
+namespace value = sepal::value;
 
 struct Free {
   void operator()(void* allocated) const { std::free(allocated); }
@@ -26,16 +26,16 @@ std::size_t usable_bytes(std::size_t bytes) {
   return least;
 }
 
-TEST_CASE("an allocation counts as many bytes as the C library takes for it", "[filter]") {
+TEST_CASE("an allocation counts as many bytes as the C library takes for it", "[memory]") {
   constexpr std::size_t own_bytes = 8;
   // With another allocator, such as a sanitizer's, there is nothing to compare.
   if (usable_bytes(1) == 1) return;
   for (std::size_t bytes = 1; bytes <= 5000; ++bytes) {
     CAPTURE(bytes);
-    REQUIRE(heap_footprint(bytes) == usable_bytes(bytes) + own_bytes);
+    REQUIRE(value::heap_footprint(bytes) == usable_bytes(bytes) + own_bytes);
   }
 }
 
 }  // namespace
 
-}  // namespace heap_bytes_test
+}  // namespace heap_test

@@ -8,13 +8,13 @@
 // in memory. (The library liblzf unpacks whole strings only. A layer of a filter may be a string of
 // gigabytes.)
 #include <sepal/base/assert.hpp>
-#include <sepal/bloom/foreign/rdb_reader.hpp>
+#include <sepal/rdb/reader.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-namespace sepal::bloom {
+namespace sepal::rdb {
 namespace {
 
 constexpr std::size_t distance_max = 8192;
@@ -33,7 +33,7 @@ Error cannot_be_unpacked() {
 
 }  // namespace
 
-struct RdbStringReader::Buffers {
+struct StringReader::Buffers {
   // What a repetition may mean, what unpack() makes, and one repetition that begins just before that limit.
   std::array<std::byte, distance_max + unpacked_at_once + repeated_max> unpacked;
   std::size_t given = 0;  // bytes of `unpacked` that read() has given
@@ -43,21 +43,21 @@ struct RdbStringReader::Buffers {
   std::size_t packed_end = 0;
 };
 
-void RdbStringReader::Free::operator()(Buffers* buffers) const {
+void StringReader::Free::operator()(Buffers* buffers) const {
   delete buffers;
 }
 
-RdbStringReader::RdbStringReader(const RdbString& string, RdbBytes& bytes)
+StringReader::StringReader(const String& string, Bytes& bytes)
     : bytes_(bytes),
-      packed_(string.kind == RdbString::Kind::packed),
+      packed_(string.kind == String::Kind::packed),
       offset_(string.offset),
       bytes_left_(string.byte_count),
       string_left_(string.unpacked_bytes) {
-  SEPAL_ASSERT(string.kind != RdbString::Kind::number, "a string that is a number has no bytes to read");
+  SEPAL_ASSERT(string.kind != String::Kind::number, "a string that is a number has no bytes to read");
   if (packed_) buffers_.reset(new Buffers);
 }
 
-Result<void> RdbStringReader::read(std::span<std::byte> into) {
+Result<void> StringReader::read(std::span<std::byte> into) {
   SEPAL_ASSERT(into.size() <= string_left_, "more is read than the string has");
   string_left_ -= into.size();
   if (!packed_) {
@@ -84,7 +84,7 @@ Result<void> RdbStringReader::read(std::span<std::byte> into) {
 }
 
 // All that was unpacked has been given. Unpacks at least one byte.
-Result<void> RdbStringReader::unpack() {
+Result<void> StringReader::unpack() {
   Buffers& buffers = *buffers_;
   // The last bytes move to the front, so that a repetition finds them there.
   const std::size_t kept = std::min(buffers.end, distance_max);
@@ -102,7 +102,7 @@ Result<void> RdbStringReader::unpack() {
   return {};
 }
 
-Result<std::uint8_t> RdbStringReader::packed_byte() {
+Result<std::uint8_t> StringReader::packed_byte() {
   Buffers& buffers = *buffers_;
   if (buffers.packed_read == buffers.packed_end) {
     const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(bytes_left_, packed_at_once));
@@ -117,7 +117,7 @@ Result<std::uint8_t> RdbStringReader::packed_byte() {
   return std::to_integer<std::uint8_t>(buffers.packed[buffers.packed_read++]);
 }
 
-Result<void> RdbStringReader::copy_literal(std::size_t byte_count) {
+Result<void> StringReader::copy_literal(std::size_t byte_count) {
   for (; byte_count != 0; --byte_count) {
     const auto byte = packed_byte();
     if (!byte) return byte.error();
@@ -126,7 +126,7 @@ Result<void> RdbStringReader::copy_literal(std::size_t byte_count) {
   return {};
 }
 
-Result<void> RdbStringReader::repeat(std::uint8_t first) {
+Result<void> StringReader::repeat(std::uint8_t first) {
   std::size_t byte_count = first >> 5;
   if (byte_count == longer) {
     const auto more = packed_byte();
@@ -149,4 +149,4 @@ Result<void> RdbStringReader::repeat(std::uint8_t first) {
   return {};
 }
 
-}  // namespace sepal::bloom
+}  // namespace sepal::rdb

@@ -1,24 +1,22 @@
-#include "bloom/memory/heap.hpp"
-
 #include <sepal/base/assert.hpp>
-#include <sepal/bloom/memory/memory.hpp>
+#include <sepal/value/heap.hpp>
 
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
-namespace sepal::bloom {
+namespace sepal::value {
 namespace {
 
 constexpr std::size_t line_bytes = 64;  // of a cache
 
-// Written once, before there are other threads that make filters.
+// Written once, before there are other threads that make values.
 Allocator host{.allocate = nullptr, .release = nullptr};
 
 }  // namespace
 
 void use_allocator(const Allocator& allocator) {
-  SEPAL_ASSERT(!host_allocates(), "the allocator of filters is chosen once");
+  SEPAL_ASSERT(!host_allocates(), "the allocator of values is chosen once");
   host = allocator;
 }
 
@@ -67,4 +65,4 @@ std::size_t heap_line_bytes(std::size_t byte_count) {
   return host_allocates() ? byte_count + line_bytes + sizeof(void*) : byte_count;
 }
 
-}  // namespace sepal::bloom
+}  // namespace sepal::value

@@ -6,7 +6,7 @@
 // test behind each field, and no field that came after an error is believed.
 #include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
-#include <sepal/bloom/foreign/rdb_reader.hpp>
+#include <sepal/rdb/reader.hpp>
 
 #include <boost/crc.hpp>
 
@@ -15,7 +15,7 @@
 #include <bit>
 #include <limits>
 
-namespace sepal::bloom {
+namespace sepal::rdb {
 namespace {
 
 using Crc64 = boost::crc_optimal<64, 0xad93d23594c935a9, 0, 0, true, true>;
@@ -31,7 +31,7 @@ constexpr std::uint8_t last_of_numbers = 0xc2;
 constexpr std::uint8_t first_of_packed = 0xc3;
 
 // The most that LZF makes of three bytes.
-static_assert(rdb_growth_max == (0xff + 7 + 2) / 3);
+static_assert(growth_max == (0xff + 7 + 2) / 3);
 
 // The digits of a signed number of so many bytes, which stand in the low bits.
 std::string decimal(std::uint64_t bits, std::uint64_t byte_count) {
@@ -41,19 +41,19 @@ std::string decimal(std::uint64_t bits, std::uint64_t byte_count) {
 
 }  // namespace
 
-void RdbChecksum::update(std::span<const std::byte> bytes) {
+void Checksum::update(std::span<const std::byte> bytes) {
   // The interim remainder is what a computation can go on from; value() is in another order of bits.
   Crc64 checksum(remainder_);
   checksum.process_bytes(bytes.data(), bytes.size());
   remainder_ = checksum.get_interim_remainder();
 }
 
-std::uint64_t RdbChecksum::value() const {
+std::uint64_t Checksum::value() const {
   return Crc64(remainder_).checksum();
 }
 
-std::uint64_t rdb_checksum(std::span<const std::byte> bytes) {
-  RdbChecksum checksum;
+std::uint64_t checksum(std::span<const std::byte> bytes) {
+  Checksum checksum;
   checksum.update(bytes);
   return checksum.value();
 }
@@ -65,7 +65,7 @@ Result<void> BytesInMemory::read_at(std::uint64_t offset, std::span<std::byte> i
   return {};
 }
 
-bool RdbReader::refill() {
+bool Reader::refill() {
   if (!bytes_.empty()) return true;
   if (source_ == nullptr) return false;
   // The source may reuse these bytes for its next piece, so they are summed before it is asked.
@@ -75,22 +75,22 @@ bool RdbReader::refill() {
   return !bytes_.empty();
 }
 
-bool RdbReader::at_end() {
+bool Reader::at_end() {
   return !refill();
 }
 
-std::uint64_t RdbReader::checksum() {
+std::uint64_t Reader::checksum() {
   checksum_.update(unsummed_.first(unsummed_.size() - bytes_.size()));
   unsummed_ = bytes_;
   return checksum_.value();
 }
 
-void RdbReader::advance(std::size_t byte_count) {
+void Reader::advance(std::size_t byte_count) {
   bytes_ = bytes_.subspan(byte_count);
   offset_ += byte_count;
 }
 
-void RdbReader::read(std::span<std::byte> into) {
+void Reader::read(std::span<std::byte> into) {
   while (!into.empty()) {
     failed_ = failed_ || !refill();
     if (failed_) {
@@ -104,7 +104,7 @@ void RdbReader::read(std::span<std::byte> into) {
   }
 }
 
-void RdbReader::skip(std::uint64_t byte_count) {
+void Reader::skip(std::uint64_t byte_count) {
   while (!failed_ && byte_count != 0) {
     // What the piece at hand has is skipped first. The rest need not be read, unless it is summed.
     if (bytes_.empty() && source_ != nullptr && !sums_) {
@@ -122,25 +122,25 @@ void RdbReader::skip(std::uint64_t byte_count) {
   }
 }
 
-std::uint64_t RdbReader::big_endian(std::size_t byte_count) {
+std::uint64_t Reader::big_endian(std::size_t byte_count) {
   std::uint64_t value = 0;
   for (; byte_count != 0; --byte_count) value = value << 8 | byte();
   return failed_ ? 0 : value;
 }
 
-std::uint64_t RdbReader::integer(std::size_t byte_count) {
+std::uint64_t Reader::integer(std::size_t byte_count) {
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < byte_count; ++i) value |= std::uint64_t{byte()} << (8 * i);
   return failed_ ? 0 : value;
 }
 
-std::uint8_t RdbReader::byte() {
+std::uint8_t Reader::byte() {
   std::byte value{0};
   read({&value, 1});
   return std::to_integer<std::uint8_t>(value);
 }
 
-std::uint64_t RdbReader::length() {
+std::uint64_t Reader::length() {
   const std::uint8_t first = byte();
   if (first == first_of_32_bits) return big_endian(4);
   if (first == first_of_64_bits) return big_endian(8);
@@ -152,40 +152,40 @@ std::uint64_t RdbReader::length() {
 }
 
 // Reads up to the string's bytes.
-RdbString RdbReader::string_head() {
-  RdbString string;
+String Reader::string_head() {
+  String string;
   failed_ = failed_ || !refill();
   if (failed_) return string;
   // Looked at and not taken: in a plain string this byte belongs to the length.
   const auto first = std::to_integer<std::uint8_t>(bytes_[0]);
   if (first >= first_of_numbers && first <= first_of_packed) byte();
   if (first >= first_of_numbers && first <= last_of_numbers) {
-    string.kind = RdbString::Kind::number;
+    string.kind = String::Kind::number;
     string.byte_count = std::uint64_t{1} << (first - first_of_numbers);
   } else {
     string.byte_count = length();
-    if (first == first_of_packed) string.kind = RdbString::Kind::packed;
+    if (first == first_of_packed) string.kind = String::Kind::packed;
     string.unpacked_bytes = first == first_of_packed ? length() : string.byte_count;
     // A length that the packed bytes cannot unpack to is not worth an allocation.
-    if (string.unpacked_bytes / rdb_growth_max > string.byte_count) failed_ = true;
+    if (string.unpacked_bytes / growth_max > string.byte_count) failed_ = true;
   }
   string.offset = offset_;
   return string;
 }
 
-RdbString RdbReader::string() {
-  const RdbString string = string_head();
+String Reader::string() {
+  const String string = string_head();
   skip(string.byte_count);
   return string;
 }
 
-std::optional<std::string> RdbReader::text(std::size_t bytes_max) {
-  RdbString string = string_head();
+std::optional<std::string> Reader::text(std::size_t bytes_max) {
+  String string = string_head();
   if (failed_ || string.unpacked_bytes > bytes_max || string.byte_count > bytes_max) {
     skip(string.byte_count);
     return std::nullopt;
   }
-  if (string.kind == RdbString::Kind::number)
+  if (string.kind == String::Kind::number)
     return decimal(integer(static_cast<std::size_t>(string.byte_count)), string.byte_count);
   std::vector<std::byte> stored(static_cast<std::size_t>(string.byte_count));
   read(stored);
@@ -193,50 +193,49 @@ std::optional<std::string> RdbReader::text(std::size_t bytes_max) {
   BytesInMemory bytes(stored);
   // The offset was that in the input; here the bytes begin at `stored`.
   string.offset = 0;
-  if (!failed_ && !RdbStringReader(string, bytes).read(std::as_writable_bytes(std::span(text))))
-    failed_ = true;
+  if (!failed_ && !StringReader(string, bytes).read(std::as_writable_bytes(std::span(text)))) failed_ = true;
   return text;
 }
 
-Result<std::string> digits_of(const RdbString& number, RdbBytes& bytes) {
-  SEPAL_ASSERT(number.kind == RdbString::Kind::number, "digits are made of a string that is no number");
+Result<std::string> digits_of(const String& number, Bytes& bytes) {
+  SEPAL_ASSERT(number.kind == String::Kind::number, "digits are made of a string that is no number");
   std::array<std::byte, sizeof(std::uint64_t)> stored{};
   const auto part = std::span(stored).first(static_cast<std::size_t>(number.byte_count));
   if (auto done = bytes.read_at(number.offset, part); !done) return done.error();
   return decimal(load_little_endian<std::uint64_t>(stored.data()), number.byte_count);
 }
 
-void RdbReader::expect(Opcode opcode) {
+void Reader::expect(Opcode opcode) {
   if (length() != static_cast<std::uint64_t>(opcode)) failed_ = true;
 }
 
-std::uint64_t RdbReader::number() {
+std::uint64_t Reader::number() {
   expect(Opcode::number);
   return length();
 }
 
-double RdbReader::real() {
+double Reader::real() {
   expect(Opcode::real);
   return std::bit_cast<double>(integer(sizeof(double)));
 }
 
-RdbString RdbReader::bits() {
+String Reader::bits() {
   expect(Opcode::string);
-  const RdbString bits = string();
-  if (bits.kind == RdbString::Kind::number) failed_ = true;
+  const String bits = string();
+  if (bits.kind == String::Kind::number) failed_ = true;
   return bits;
 }
 
-std::optional<std::string> RdbReader::text_field(std::size_t bytes_max) {
+std::optional<std::string> Reader::text_field(std::size_t bytes_max) {
   expect(Opcode::string);
   return text(bytes_max);
 }
 
-void RdbReader::end() {
+void Reader::end() {
   expect(Opcode::end);
 }
 
-void RdbReader::skip_field(std::uint64_t opcode) {
+void Reader::skip_field(std::uint64_t opcode) {
   switch (static_cast<Opcode>(opcode)) {
     case Opcode::signed_number:
     case Opcode::number:
@@ -254,7 +253,7 @@ void RdbReader::skip_field(std::uint64_t opcode) {
   }
 }
 
-void RdbReader::skip_fields() {
+void Reader::skip_fields() {
   for (;;) {
     const std::uint64_t opcode = length();
     if (failed_ || opcode == static_cast<std::uint64_t>(Opcode::end)) return;
@@ -265,4 +264,4 @@ void RdbReader::skip_fields() {
   }
 }
 
-}  // namespace sepal::bloom
+}  // namespace sepal::rdb

@@ -1,21 +1,21 @@
 // Fields and strings of the RDB format, from memory and from a source that gives them in pieces.
-#include <sepal/bloom/foreign/rdb_reader.hpp>
+#include <sepal/rdb/reader.hpp>
 
 #include <lzf.h>
 
 #include "support/catch.hpp"
-#include "support/rdb_dump.hpp"
+#include "support/rdb_text.hpp"
 
-namespace rdb_reader_test {
+namespace reader_test {
 
 namespace {
 
 using namespace sepal;
-using namespace sepal::bloom;
+using namespace sepal::rdb;
 using test::bytes_of;
 
 // Gives `piece_bytes` at a time.
-class Pieces final : public RdbSource {
+class Pieces final : public Source {
  public:
   Pieces(std::string_view text, std::size_t piece_bytes) : rest_(bytes_of(text)), piece_bytes_(piece_bytes) {}
   std::span<const std::byte> more() override {
@@ -45,11 +45,11 @@ std::string packed(const std::string& text) {
 Result<std::string> unpacked(const std::string& packed_text, std::size_t text_bytes, std::size_t part_bytes) {
   const std::vector<char> exact(packed_text.begin(), packed_text.end());
   BytesInMemory bytes(std::as_bytes(std::span(exact)));
-  RdbStringReader reader({.kind = RdbString::Kind::packed,
-                          .offset = 0,
-                          .byte_count = packed_text.size(),
-                          .unpacked_bytes = text_bytes},
-                         bytes);
+  StringReader reader({.kind = String::Kind::packed,
+                       .offset = 0,
+                       .byte_count = packed_text.size(),
+                       .unpacked_bytes = text_bytes},
+                      bytes);
   std::string text(text_bytes, '\0');
   for (std::size_t at = 0; at < text_bytes; at += part_bytes) {
     const auto part =
@@ -107,7 +107,7 @@ TEST_CASE("a packed string that does not fit its length is refused", "[filter][r
 TEST_CASE("texts are plain, packed, or numbers", "[filter][rdb]") {
   const auto text = [](const std::string& stored, std::size_t bytes_max = 100) {
     const std::vector<char> exact(stored.begin(), stored.end());
-    RdbReader reader(std::as_bytes(std::span(exact)));
+    Reader reader(std::as_bytes(std::span(exact)));
     auto read = reader.text(bytes_max);
     CHECK(!reader.failed());
     CHECK(reader.at_end());
@@ -133,32 +133,32 @@ TEST_CASE("a source in pieces reads as bytes in memory, and sums what it skips",
   text.bytes += std::string("\x03\0\0\0\0", 5);
   text.length(0);
   for (const std::size_t piece_bytes : {1u, 2u, 3u, 64u, 100'000u}) {
-    for (const auto summing : {RdbReader::Summing::no, RdbReader::Summing::yes}) {
-      CAPTURE(piece_bytes, summing == RdbReader::Summing::yes);
+    for (const auto summing : {Reader::Summing::no, Reader::Summing::yes}) {
+      CAPTURE(piece_bytes, summing == Reader::Summing::yes);
       Pieces source(text.bytes, piece_bytes);
-      RdbReader reader(source, summing);
+      Reader reader(source, summing);
       CHECK(reader.number() == 7);
       CHECK(reader.real() == 0.25);
-      const RdbString bits = reader.bits();
+      const String bits = reader.bits();
       CHECK((bits.unpacked_bytes == 1000 && text.bytes.substr(bits.offset, 1000) == std::string(1000, 'x')));
       reader.skip_fields();
       CHECK(!reader.failed());
       CHECK(reader.offset() == text.bytes.size());
       CHECK(reader.at_end());
-      if (summing == RdbReader::Summing::yes) CHECK(reader.checksum() == rdb_checksum(bytes_of(text.bytes)));
+      if (summing == Reader::Summing::yes) CHECK(reader.checksum() == checksum(bytes_of(text.bytes)));
     }
   }
 }
 
 TEST_CASE("what is cut short or of an unknown kind fails, and reads as 0", "[filter][rdb]") {
-  const auto fails = [](const std::string& stored, void (*read)(RdbReader&)) {
+  const auto fails = [](const std::string& stored, void (*read)(Reader&)) {
     const std::vector<char> exact(stored.begin(), stored.end());
-    RdbReader reader(std::as_bytes(std::span(exact)));
+    Reader reader(std::as_bytes(std::span(exact)));
     read(reader);
     return reader.failed() && reader.length() == 0;
   };
-  const auto skip_fields = [](RdbReader& reader) { reader.skip_fields(); };
-  const auto string = [](RdbReader& reader) { reader.string(); };
+  const auto skip_fields = [](Reader& reader) { reader.skip_fields(); };
+  const auto string = [](Reader& reader) { reader.string(); };
   CHECK(fails("", skip_fields));
   CHECK(fails("\x06\x01", skip_fields));
   CHECK(fails("\x04\x01", skip_fields));
@@ -171,4 +171,4 @@ TEST_CASE("what is cut short or of an unknown kind fails, and reads as 0", "[fil
   CHECK(fails("\x81\xff\xff\xff\xff\xff\xff\xff\xffx", string));
 }
 
-}  // namespace rdb_reader_test
+}  // namespace reader_test

@@ -1,0 +1,28 @@
+// How a value tells what an add changed, while other threads add as well.
+#pragma once
+
+#include <sepal/base/hash.hpp>
+
+#include <cstddef>
+#include <span>
+
+namespace sepal::value {
+
+// An add tells it which entries were new (KindRow::add), while it adds, so that a record can be kept: the
+// fingerprints of a filter's items, the positions of a string's bits. Confined to the thread that adds.
+class AddRecorder {
+ public:
+  // Bits of entries that may be new are about to be set.
+  virtual void begin() = 0;
+  // Ends what begin() began. `added` has the new entries, at most recorded_items_max; it may be empty. The
+  // value counts them. Valid until this returns.
+  virtual void end(std::span<const Fingerprint> added) = 0;
+
+ protected:
+  ~AddRecorder() = default;
+};
+
+// Small enough that WorkerLog::seal_record() waits only microseconds.
+inline constexpr std::size_t recorded_items_max = 1024;
+
+}  // namespace sepal::value
