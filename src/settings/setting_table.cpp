@@ -105,9 +105,33 @@ using keyspace::KeyspaceOptions;
 using resp::ParserLimits;
 using server::ServerOptions;
 
+// The parts of a row, behind its key and its help, in any order.
+template <std::string_view Setting::*field>
+struct Name {
+  std::string_view text;
+};
+using Group = Name<&Setting::group>;
+using Parameter = Name<&Setting::parameter>;
+using RedisName = Name<&Setting::redis_name>;
+enum class Secret : std::uint8_t { yes };
+
+template <class Part>
+constexpr void put(Setting& row, Part part) {
+  if constexpr (std::is_same_v<Part, Kind>) row.kind = part;
+  if constexpr (std::is_same_v<Part, Range>) row.range = part;
+  if constexpr (std::is_same_v<Part, InConfig>) row.config = part;
+  if constexpr (std::is_same_v<Part, Secret>) row.secret = true;
+}
+template <std::string_view Setting::*field>
+constexpr void put(Setting& row, Name<field> part) {
+  row.*field = part.text;
+}
+
 // A row for the field at the end of `path`, which gives the row what it does not say itself.
 template <auto... path>
-constexpr Setting row(Setting setting) {
+constexpr Setting row(std::string_view key, std::string_view help, auto... parts) {
+  Setting setting{.key = key, .help = help};
+  (put(setting, parts), ...);
   using Field = std::remove_cvref_t<decltype(reach<path...>(std::declval<Settings&>()))>;
   // Usual: CONFIG SET may change the members of these three structs. They are read inside the gate, and
   // changed with the gate closed. Threads read the other members without the gate
@@ -125,8 +149,8 @@ constexpr Setting row(Setting setting) {
 }
 
 // The policy "off" must not make the server forget the policy that was there before.
-constexpr Setting journal_row(Setting setting) {
-  setting = row<&Settings::runtime, &RuntimeOptions::journal>(setting);
+constexpr Setting journal_row(std::string_view key, std::string_view help, auto... parts) {
+  Setting setting = row<&Settings::runtime, &RuntimeOptions::journal>(key, help, parts...);
   setting.set = [](Settings& settings, const Value& value) {
     const auto policy = choice_of<keyspace::JournalPolicy>(std::get<std::string>(value));
     SEPAL_ASSERT(policy.has_value(), "the journal takes a policy that is none of its choices");
@@ -148,312 +172,202 @@ constexpr std::array<Setting, count> with_groups(std::array<Setting, count> rows
 // has made of them.
 constexpr auto table = with_groups(std::to_array<Setting>({
     row<&Settings::server, &ServerOptions::bind>(
-        {.key = "bind",
-         .group = "Network",
-         .range = {0, 16},
-         .help =
-             "addresses to listen on, as one value (\"ADDRESS ADDRESS\"); a leading '-' forgives one that "
-             "the machine does not have",
-         .config = InConfig::shown}),
+        "bind",
+        "addresses to listen on, as one value (\"ADDRESS ADDRESS\"); a leading '-' forgives one that the "
+        "machine does not have",
+        Range{0, 16}, InConfig::shown, Group{"Network"}),
     row<&Settings::server, &ServerOptions::port>(
-        {.key = "port",
-         .range = {0, 65535},
-         .help = "TCP port; 0 lets the system pick one, or with a UNIX socket or a TLS port means none"}),
+        "port", "TCP port; 0 lets the system pick one, or with a UNIX socket or a TLS port means none",
+        Range{0, 65535}),
     row<&Settings::server, &ServerOptions::listen_backlog>(
-        {.key = "backlog",
-         .range = {1, 65535},
-         .help = "connections that may wait to be accepted",
-         .config = InConfig::shown,
-         .parameter = "tcp-backlog"}),
+        "backlog", "connections that may wait to be accepted", Range{1, 65535}, InConfig::shown,
+        Parameter{"tcp-backlog"}),
     row<&Settings::server, &ServerOptions::unix_socket>(
-        {.key = "unixsocket",
-         .range = {0, socket_path_length_max},
-         .help = "path of a Unix socket to listen on as well; empty: none",
-         .config = InConfig::shown}),
-    row<&Settings::server, &ServerOptions::unix_socket_mode>({.key = "unixsocket_mode",
-                                                              .kind = Kind::permissions,
-                                                              .range = {0, 0777},
-                                                              .help = "permissions of that path, octal",
-                                                              .config = InConfig::shown,
-                                                              .parameter = "unixsocketperm"}),
+        "unixsocket", "path of a Unix socket to listen on as well; empty: none",
+        Range{0, socket_path_length_max}, InConfig::shown),
+    row<&Settings::server, &ServerOptions::unix_socket_mode>(
+        "unixsocket_mode", "permissions of that path, octal", Kind::permissions, Range{0, 0777},
+        InConfig::shown, Parameter{"unixsocketperm"}),
     row<&Settings::threads>(
-        {.key = "threads",
-         .range = {0, threads_max},
-         .help = "threads that serve requests; 0: one for each core, or fewer if the container has "
-                 "less CPU time",
-         .redis_name = "io-threads"}),
+        "threads",
+        "threads that serve requests; 0: one for each core, or fewer if the container has less CPU time",
+        Range{0, threads_max}, RedisName{"io-threads"}),
 
     row<&Settings::server, &ServerOptions::tls_port>(
-        {.key = "tls_port",
-         .group = "TLS",
-         .range = {0, 65535},
-         .help =
-             "TCP port at the same addresses where clients speak TLS; 0: none; with port = 0, the only one"}),
+        "tls_port",
+        "TCP port at the same addresses where clients speak TLS; 0: none; with port = 0, the only one",
+        Range{0, 65535}, Group{"TLS"}),
     row<&Settings::tls, &tls::Options::certificate_file>(
-        {.key = "tls_cert_file",
-         .range = {0, path_length_max},
-         .help =
-             "PEM file of the server's certificate, and behind it those between it and the root; this and "
-             "the files below are read anew at SIGHUP and by CONFIG SET of one of them"}),
-    row<&Settings::tls, &tls::Options::key_file>(
-        {.key = "tls_key_file",
-         .range = {0, path_length_max},
-         .help = "PEM file of the certificate's key, which has no passphrase"}),
+        "tls_cert_file",
+        "PEM file of the server's certificate, and behind it those between it and the root; this and the "
+        "files below are read anew at SIGHUP and by CONFIG SET of one of them",
+        Range{0, path_length_max}),
+    row<&Settings::tls, &tls::Options::key_file>("tls_key_file",
+                                                 "PEM file of the certificate's key, which has no passphrase",
+                                                 Range{0, path_length_max}),
     row<&Settings::tls, &tls::Options::ca_file>(
-        {.key = "tls_ca_cert_file",
-         .range = {0, path_length_max},
-         .help =
-             "PEM file of the CA certificates that certificates of clients are signed with; empty: none"}),
+        "tls_ca_cert_file",
+        "PEM file of the CA certificates that certificates of clients are signed with; empty: none",
+        Range{0, path_length_max}),
     row<&Settings::tls, &tls::Options::auth_clients>(
-        {.key = "tls_auth_clients",
-         .help = "whether clients show a certificate; one that is shown must be valid in any case but 'no'"}),
+        "tls_auth_clients",
+        "whether clients show a certificate; one that is shown must be valid in any case but 'no'"),
     row<&Settings::tls, &tls::Options::user_field>(
-        {.key = "tls_auth_clients_user",
-         .help = "CN: a client is logged in as the user that the common name of its certificate names"}),
-    row<&Settings::tls, &tls::Options::protocols>(
-        {.key = "tls_protocols", .help = "versions of TLS that clients may speak"}),
+        "tls_auth_clients_user",
+        "CN: a client is logged in as the user that the common name of its certificate names"),
+    row<&Settings::tls, &tls::Options::protocols>("tls_protocols", "versions of TLS that clients may speak"),
 
-    row<&Settings::runtime, &RuntimeOptions::clients_max>(
-        {.key = "maxclients", .group = "Clients", .range = {1, 1'000'000}, .help = "connections at a time"}),
+    row<&Settings::runtime, &RuntimeOptions::clients_max>("maxclients", "connections at a time",
+                                                          Range{1, 1'000'000}, Group{"Clients"}),
     row<&Settings::runtime, &RuntimeOptions::idle_timeout>(
-        {.key = "timeout",
-         .range = {0, seconds_max},
-         .help = "idle time after which a connection is closed; 0: never"}),
+        "timeout", "idle time after which a connection is closed; 0: never", Range{0, seconds_max}),
     row<&Settings::runtime, &RuntimeOptions::login_timeout>(
-        {.key = "login_timeout",
-         .range = {0, seconds_max},
-         .help = "time after which a client is closed that must log in and has not; 0: never"}),
+        "login_timeout", "time after which a client is closed that must log in and has not; 0: never",
+        Range{0, seconds_max}),
     row<&Settings::runtime, &RuntimeOptions::tcp_keepalive>(
-        {.key = "tcp_keepalive",
-         .range = {0, seconds_max},
-         .help = "idle time after which a new connection is probed; 0: never"}),
+        "tcp_keepalive", "idle time after which a new connection is probed; 0: never", Range{0, seconds_max}),
     row<&Settings::runtime, &RuntimeOptions::password>(
-        {.key = "requirepass",
-         .range = {0, resp::unauthenticated_bulk_bytes_max},
-         .help = "password that clients must give by AUTH; empty: none (better in the file than as a flag, "
-                 "which every user of the machine can see)",
-         .secret = true}),
+        "requirepass",
+        "password that clients must give by AUTH; empty: none (better in the file than as a flag, which "
+        "every user of the machine can see)",
+        Range{0, resp::unauthenticated_bulk_bytes_max}, Secret::yes),
     row<&Settings::password_file>(
-        {.key = "requirepass_file",
-         .range = {0, path_length_max},
-         .help = "file whose first line is that password, read at the start and at SIGHUP; empty: none",
-         .config = InConfig::shown}),
+        "requirepass_file",
+        "file whose first line is that password, read at the start and at SIGHUP; empty: none",
+        Range{0, path_length_max}, InConfig::shown),
     row<&Settings::runtime, &RuntimeOptions::protected_mode>(
-        {.key = "protected_mode",
-         .help = "while the user 'default' needs no password, only clients on this machine may connect"}),
+        "protected_mode",
+        "while the user 'default' needs no password, only clients on this machine may connect"),
     row<&Settings::acl_file>(
-        {.key = "aclfile",
-         .range = {0, path_length_max},
-         .help =
-             "file of the users and what they may do, which ACL LOAD reads and ACL SAVE writes; empty: none",
-         .config = InConfig::shown}),
+        "aclfile",
+        "file of the users and what they may do, which ACL LOAD reads and ACL SAVE writes; empty: none",
+        Range{0, path_length_max}, InConfig::shown),
     row<&Settings::runtime, &RuntimeOptions::acl_log_max>(
-        {.key = "acllog_max_len",
-         .range = {0, 10'000},
-         .help = "entries that ACL LOG keeps: requests that were not allowed, and failed logins"}),
+        "acllog_max_len", "entries that ACL LOG keeps: requests that were not allowed, and failed logins",
+        Range{0, 10'000}),
 
     row<&Settings::runtime, &RuntimeOptions::uploads_max>(
-        {.key = "uploads_max",
-         .group = "Uploads",
-         .range = {0, 1024},
-         .help = "filters that clients upload (BF.LOADCHUNK) at a time; 0: none may"}),
+        "uploads_max", "filters that clients upload (BF.LOADCHUNK) at a time; 0: none may", Range{0, 1024},
+        Group{"Uploads"}),
     row<&Settings::runtime, &RuntimeOptions::upload_timeout>(
-        {.key = "upload_timeout",
-         .range = {1, seconds_max},
-         .help = "time without a piece after which an upload is dropped"}),
+        "upload_timeout", "time without a piece after which an upload is dropped", Range{1, seconds_max}),
 
-    row<&Settings::data_directory>({.key = "dir",
-                                    .group = "Data",
-                                    .range = {1, path_length_max},
-                                    .help = "directory for the data; made when missing"}),
+    row<&Settings::data_directory>("dir", "directory for the data; made when missing",
+                                   Range{1, path_length_max}, Group{"Data"}),
     row<&Settings::import_directory>(
-        {.key = "import_dir",
-         .range = {0, path_length_max},
-         .help =
-             "directory of the files that BF.IMPORT reads and BF.EXPORT writes; empty: neither is taken"}),
+        "import_dir",
+        "directory of the files that BF.IMPORT reads and BF.EXPORT writes; empty: neither is taken",
+        Range{0, path_length_max}),
     row<&Settings::runtime, &RuntimeOptions::save_interval>(
-        {.key = "save_interval",
-         .range = {0, seconds_max},
-         .help = "time between saves; 0: only on command and at stop",
-         .redis_name = "save"}),
-    journal_row(
-        {.key = "journal",
-         .help =
-             "what the journal promises of an answered change: always (it survives a power cut), everysec "
-             "(that, after a second; the end of the process at once) or off",
-         .redis_name = "appendonly"}),
-    row<&Settings::journal_segment_bytes>({.key = "journal_segment",
-                                           .kind = Kind::bytes,
-                                           .range = {storage::journal_segment_bytes_min, gb},
-                                           .help = "size of a file of the journal; some are made ahead"}),
+        "save_interval", "time between saves; 0: only on command and at stop", Range{0, seconds_max},
+        RedisName{"save"}),
+    journal_row("journal",
+                "what the journal promises of an answered change: always (it survives a power cut), everysec "
+                "(that, after a second; the end of the process at once) or off",
+                RedisName{"appendonly"}),
+    row<&Settings::journal_segment_bytes>("journal_segment",
+                                          "size of a file of the journal; some are made ahead", Kind::bytes,
+                                          Range{storage::journal_segment_bytes_min, gb}),
     row<&Settings::runtime, &RuntimeOptions::journal_save_percent>(
-        {.key = "journal_save_percent",
-         .range = {0, seconds_max},
-         .help =
-             "a save begins when the journal is longer than this percentage of the memory in use; 0: never",
-         .parameter = "auto-aof-rewrite-percentage"}),
+        "journal_save_percent",
+        "a save begins when the journal is longer than this percentage of the memory in use; 0: never",
+        Range{0, seconds_max}, Parameter{"auto-aof-rewrite-percentage"}),
     row<&Settings::runtime, &RuntimeOptions::journal_save_min_bytes>(
-        {.key = "journal_save_min",
-         .kind = Kind::bytes,
-         .range = {0, memory_bytes_max},
-         .help = "a shorter journal leads to no save",
-         .parameter = "auto-aof-rewrite-min-size"}),
+        "journal_save_min", "a shorter journal leads to no save", Kind::bytes, Range{0, memory_bytes_max},
+        Parameter{"auto-aof-rewrite-min-size"}),
     row<&Settings::runtime, &RuntimeOptions::journal_bytes_max>(
-        {.key = "journal_size_max",
-         .kind = Kind::bytes,
-         .range = {0, memory_bytes_max},
-         .help = "room on the disk for the journal and the files it names, before a save has to end; 0: no "
-                 "bound"}),
+        "journal_size_max",
+        "room on the disk for the journal and the files it names, before a save has to end; 0: no bound",
+        Kind::bytes, Range{0, memory_bytes_max}),
     row<&Settings::runtime, &RuntimeOptions::journal_bytes_max_percent>(
-        {.key = "journal_size_max_percent",
-         .range = {0, seconds_max},
-         .help = "the same as a share of the data; the larger of the two counts"}),
+        "journal_size_max_percent", "the same as a share of the data; the larger of the two counts",
+        Range{0, seconds_max}),
     row<&Settings::disk_reserve_bytes>(
-        {.key = "disk_reserve",
-         .kind = Kind::bytes,
-         .range = {0, memory_bytes_max},
-         .help = "room that is kept on the disk for deletions, a save and a start when it is full; 0: none",
-         .config = InConfig::shown}),
+        "disk_reserve",
+        "room that is kept on the disk for deletions, a save and a start when it is full; 0: none",
+        Kind::bytes, Range{0, memory_bytes_max}, InConfig::shown),
     row<&Settings::runtime, &RuntimeOptions::save_bandwidth_bytes>(
-        {.key = "save_bandwidth",
-         .kind = Kind::bytes,
-         .range = {0, bytes_max},
-         .help =
-             "bytes that a save writes in a second, but for the one at stop; 0: as many as the disk takes"}),
-    row<&Settings::stop_seconds_max>({.key = "stop_seconds_max",
-                                      .kind = Kind::seconds,
-                                      .range = {1, seconds_max},
-                                      .help = "time an orderly stop may take, its save included",
-                                      .config = InConfig::shown,
-                                      .parameter = "shutdown-timeout"}),
+        "save_bandwidth",
+        "bytes that a save writes in a second, but for the one at stop; 0: as many as the disk takes",
+        Kind::bytes, Range{0, bytes_max}),
+    row<&Settings::stop_seconds_max>("stop_seconds_max", "time an orderly stop may take, its save included",
+                                     Kind::seconds, Range{1, seconds_max}, InConfig::shown,
+                                     Parameter{"shutdown-timeout"}),
 
     row<&Settings::keyspace, &KeyspaceOptions::memory_max>(
-        {.key = "maxmemory",
-         .group = "Limits",
-         .kind = Kind::bytes,
-         .range = {0, memory_bytes_max},
-         .help = "memory of all filters and keys; 0: a share of what the machine or container has"}),
-    row<&Settings::keyspace, &KeyspaceOptions::keys_max>({.key = "keys_max",
-                                                          .range = {1, items_max},
-                                                          .help = "keys in all databases together",
-                                                          .config = InConfig::shown}),
-    row<&Settings::keyspace, &KeyspaceOptions::layers_max>({.key = "layers_max",
-                                                            .range = {1, bloom::filter_layers_max},
-                                                            .help = "layers that one filter may grow to",
-                                                            .config = InConfig::shown}),
+        "maxmemory", "memory of all filters and keys; 0: a share of what the machine or container has",
+        Kind::bytes, Range{0, memory_bytes_max}, Group{"Limits"}),
+    row<&Settings::keyspace, &KeyspaceOptions::keys_max>("keys_max", "keys in all databases together",
+                                                         Range{1, items_max}, InConfig::shown),
+    row<&Settings::keyspace, &KeyspaceOptions::layers_max>("layers_max", "layers that one filter may grow to",
+                                                           Range{1, bloom::filter_layers_max},
+                                                           InConfig::shown),
     row<&Settings::runtime, &RuntimeOptions::parser, &ParserLimits::bulk_bytes_max>(
-        {.key = "item_bytes_max",
-         .kind = Kind::bytes,
-         .range = {kb, bytes_max},
-         .help = "length of an item, a key or any other argument",
-         .parameter = "proto-max-bulk-len"}),
+        "item_bytes_max", "length of an item, a key or any other argument", Kind::bytes, Range{kb, bytes_max},
+        Parameter{"proto-max-bulk-len"}),
     row<&Settings::runtime, &RuntimeOptions::parser, &ParserLimits::request_bytes_max>(
-        {.key = "request_bytes_max",
-         .kind = Kind::bytes,
-         .range = {kb, bytes_max},
-         .help = "length of a request",
-         .parameter = "client-query-buffer-limit"}),
+        "request_bytes_max", "length of a request", Kind::bytes, Range{kb, bytes_max},
+        Parameter{"client-query-buffer-limit"}),
     row<&Settings::runtime, &RuntimeOptions::parser, &ParserLimits::argument_count_max>(
-        {.key = "request_arguments_max",
-         .range = {resp::unauthenticated_argument_count_max, 2'147'483'647},
-         .help = "arguments of a request, its name included",
-         .config = InConfig::shown}),
+        "request_arguments_max", "arguments of a request, its name included",
+        Range{resp::unauthenticated_argument_count_max, 2'147'483'647}, InConfig::shown),
     row<&Settings::runtime, &RuntimeOptions::parser, &ParserLimits::line_bytes_max>(
-        {.key = "line_bytes_max",
-         .kind = Kind::bytes,
-         .range = {kb, gb},
-         .help = "length of a request written as a plain line",
-         .config = InConfig::shown}),
+        "line_bytes_max", "length of a request written as a plain line", Kind::bytes, Range{kb, gb},
+        InConfig::shown),
     row<&Settings::runtime, &RuntimeOptions::clients_memory_max>(
-        {.key = "maxmemory_clients",
-         .kind = Kind::bytes,
-         .range = {0, memory_bytes_max},
-         .help = "memory of all clients: unread replies, and requests that are unfinished or wait for EXEC; "
-                 "above it, the client with most of them is closed; 0: no bound"}),
+        "maxmemory_clients",
+        "memory of all clients: unread replies, and requests that are unfinished or wait for EXEC; above it, "
+        "the client with most of them is closed; 0: no bound",
+        Kind::bytes, Range{0, memory_bytes_max}),
     row<&Settings::runtime, &RuntimeOptions::output_bytes_max>(
-        {.key = "output_bytes_max",
-         .kind = Kind::bytes,
-         .range = {kb, bytes_max},
-         .help = "replies of a connection after which the others get their turn",
-         .config = InConfig::shown,
-         .redis_name = "client-output-buffer-limit"}),
+        "output_bytes_max", "replies of a connection after which the others get their turn", Kind::bytes,
+        Range{kb, bytes_max}, InConfig::shown, RedisName{"client-output-buffer-limit"}),
 
     row<&Settings::runtime, &RuntimeOptions::busy_reply_threshold>(
-        {.key = "busy_reply_threshold",
-         .range = {0, seconds_max},
-         .help = "milliseconds a script may run before other clients are told that it runs",
-         .redis_name = "lua-time-limit"}),
+        "busy_reply_threshold", "milliseconds a script may run before other clients are told that it runs",
+        Range{0, seconds_max}, RedisName{"lua-time-limit"}),
     row<&Settings::runtime, &RuntimeOptions::script_memory_max>(
-        {.key = "script_memory_max",
-         .kind = Kind::bytes,
-         .range = {16 * kb * kb, memory_bytes_max},
-         .help = "memory of the scripts of one worker thread"}),
+        "script_memory_max", "memory of the scripts of one worker thread", Kind::bytes,
+        Range{16 * kb * kb, memory_bytes_max}),
 
     row<&Settings::keyspace, &KeyspaceOptions::error_rate>(
-        {.key = "bf_error_rate",
-         .group = "Filters that an add creates",
-         .help = "share of absent items that may be answered with yes"}),
-    row<&Settings::keyspace, &KeyspaceOptions::capacity>({.key = "bf_capacity",
-                                                          .range = {1, items_max},
-                                                          .help = "items of the first layer",
-                                                          .parameter = "bf-initial-size"}),
+        "bf_error_rate", "share of absent items that may be answered with yes",
+        Group{"Filters that an add creates"}),
+    row<&Settings::keyspace, &KeyspaceOptions::capacity>("bf_capacity", "items of the first layer",
+                                                         Range{1, items_max}, Parameter{"bf-initial-size"}),
     row<&Settings::keyspace, &KeyspaceOptions::expansion>(
-        {.key = "bf_expansion",
-         .range = {0, bloom::expansion_max},
-         .help = "a new layer holds this many times the last; 0: filters do not grow",
-         .parameter = "bf-expansion-factor"}),
-    row<&Settings::seed>(
-        {.key = "seed", .help = "seed of the hash of new filters; auto: drawn once, kept with the data"}),
+        "bf_expansion", "a new layer holds this many times the last; 0: filters do not grow",
+        Range{0, bloom::expansion_max}, Parameter{"bf-expansion-factor"}),
+    row<&Settings::seed>("seed", "seed of the hash of new filters; auto: drawn once, kept with the data"),
 
     row<&Settings::http, &HttpOptions::port>(
-        {.key = "http_port",
-         .group = "HTTP",
-         .range = {0, 65535},
-         .help = "TCP port of the pages for operators: /, /metrics, /healthz, /readyz; 0: none",
-         .config = InConfig::shown}),
-    row<&Settings::http, &HttpOptions::bind>({.key = "http_bind",
-                                              .kind = Kind::text,
-                                              .range = {1, address_length_max},
-                                              .help = "address of these pages; they ask for no password",
-                                              .config = InConfig::shown}),
+        "http_port", "TCP port of the pages for operators: /, /metrics, /healthz, /readyz; 0: none",
+        Range{0, 65535}, InConfig::shown, Group{"HTTP"}),
+    row<&Settings::http, &HttpOptions::bind>("http_bind", "address of these pages; they ask for no password",
+                                             Kind::text, Range{1, address_length_max}, InConfig::shown),
     row<&Settings::http, &HttpOptions::tls>(
-        {.key = "http_tls",
-         .help = "serves these pages over TLS, with the certificate and the rules of tls_cert_file and so on",
-         .config = InConfig::shown}),
+        "http_tls",
+        "serves these pages over TLS, with the certificate and the rules of tls_cert_file and so on",
+        InConfig::shown),
     row<&Settings::http, &HttpOptions::hosts>(
-        {.key = "http_hosts",
-         .range = {0, 16},
-         .help = "names of this server that a Host header may have, besides localhost and its addresses",
-         .config = InConfig::shown}),
+        "http_hosts", "names of this server that a Host header may have, besides localhost and its addresses",
+        Range{0, 16}, InConfig::shown),
     row<&Settings::http, &HttpOptions::metrics_filters_max>(
-        {.key = "http_metrics_filters",
-         .range = {0, 10'000},
-         .help = "filters that / and /metrics tell about, the largest first",
-         .config = InConfig::shown}),
-    row<&Settings::http, &HttpOptions::metrics_pattern>(
-        {.key = "http_metrics_pattern",
-         .range = {1, pattern_length_max},
-         .help = "only filters whose keys match it, as in KEYS",
-         .config = InConfig::shown}),
+        "http_metrics_filters", "filters that / and /metrics tell about, the largest first", Range{0, 10'000},
+        InConfig::shown),
+    row<&Settings::http, &HttpOptions::metrics_pattern>("http_metrics_pattern",
+                                                        "only filters whose keys match it, as in KEYS",
+                                                        Range{1, pattern_length_max}, InConfig::shown),
 
-    row<&Settings::user>({.key = "user",
-                          .group = "Process",
-                          .range = {0, user_length_max},
-                          .help = "user that sepald becomes when root starts it; empty: none",
-                          .config = InConfig::shown}),
+    row<&Settings::user>("user", "user that sepald becomes when root starts it; empty: none",
+                         Range{0, user_length_max}, InConfig::shown, Group{"Process"}),
 
     // Hidden, because clients know it as `loglevel`, with Redis's words (command/config_table.cpp).
-    row<&Settings::runtime, &RuntimeOptions::log_level>({.key = "log_level",
-                                                         .group = "Log",
-                                                         .help = "the least that is logged",
-                                                         .config = InConfig::hidden,
-                                                         .redis_name = "loglevel"}),
-    row<&Settings::log, &LogOptions::format>({.key = "log_format", .help = "how a line of the log looks"}),
-    row<&Settings::log, &LogOptions::file>({.key = "log_file",
-                                            .range = {0, path_length_max},
-                                            .help = "file to log to; empty: standard error",
-                                            .config = InConfig::shown,
-                                            .parameter = "logfile"}),
+    row<&Settings::runtime, &RuntimeOptions::log_level>(
+        "log_level", "the least that is logged", InConfig::hidden, RedisName{"loglevel"}, Group{"Log"}),
+    row<&Settings::log, &LogOptions::format>("log_format", "how a line of the log looks"),
+    row<&Settings::log, &LogOptions::file>("log_file", "file to log to; empty: standard error",
+                                           Range{0, path_length_max}, InConfig::shown, Parameter{"logfile"}),
 }));
 
 // Whether the parts of a row agree. The compiler asks it of each row.
