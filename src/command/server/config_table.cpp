@@ -183,6 +183,10 @@ template <auto field>
 std::string set_integer(Configuration::Draft& draft, const Parameter& parameter, std::string_view value) {
   return store(parse_config_integer(value, parameter.range), draft.options().*field);
 }
+template <auto field>
+constexpr Parameter integer(std::string_view name, IntegerRange range) {
+  return {.name = name, .get = get_integer<field>, .set = set_integer<field>, .range = range};
+}
 
 std::string get_latency_tracking(const Context& context, const Parameter&) {
   return yes_or_no(context.services.options.latency_tracking);
@@ -254,28 +258,16 @@ constexpr Parameter parameter_table[] = {
     fact("import-dir", get_fact<&ServerFacts::import_directory>),
     fact("io-threads", get_fact<&ServerFacts::worker_count>),
     fact("journal-segment", get_fact<&ServerFacts::journal_segment_bytes>),
-    {.name = "latency-monitor-threshold",
-     .get = get_integer<&RuntimeOptions::latency_event_milliseconds>,
-     .set = set_integer<&RuntimeOptions::latency_event_milliseconds>,
-     .range = {.least = 0, .greatest = long_max}},
+    integer<&RuntimeOptions::latency_event_milliseconds>("latency-monitor-threshold", {0, long_max}),
     {.name = "latency-tracking", .get = get_latency_tracking, .set = set_latency_tracking},
     {.name = "latency-tracking-info-percentiles", .get = get_percentiles, .set = set_percentiles},
     {.name = "loglevel", .get = get_log_level, .set = set_log_level},
-    {.name = "lua-time-limit",
-     .get = get_script_limit,
-     .set = set_script_limit,
-     .range = {.least = 0, .greatest = int_max}},
+    {.name = "lua-time-limit", .get = get_script_limit, .set = set_script_limit, .range = {0, int_max}},
     {.name = "maxmemory-policy", .get = get_text, .set = set_policy, .text = "noeviction"},
     fact("port", get_fact<&ServerFacts::port>),
     {.name = "save", .get = get_save, .set = set_save},
-    {.name = "slowlog-log-slower-than",
-     .get = get_integer<&RuntimeOptions::slow_log_microseconds>,
-     .set = set_integer<&RuntimeOptions::slow_log_microseconds>,
-     .range = {.least = -1, .greatest = long_max}},
-    {.name = "slowlog-max-len",
-     .get = get_integer<&RuntimeOptions::slow_log_entries>,
-     .set = set_integer<&RuntimeOptions::slow_log_entries>,
-     .range = {.least = 0, .greatest = long_max}},
+    integer<&RuntimeOptions::slow_log_microseconds>("slowlog-log-slower-than", {-1, long_max}),
+    integer<&RuntimeOptions::slow_log_entries>("slowlog-max-len", {0, long_max}),
     fact("threads", get_fact<&ServerFacts::worker_count>),
     fact("tls-port", get_fact<&ServerFacts::tls_port>),
 };
@@ -293,10 +285,10 @@ static_assert(std::ranges::all_of(parameter_table,
 
 std::vector<Parameter> parameters(const Configuration& configuration) {
   std::vector<Parameter> all(std::begin(parameter_table), std::end(parameter_table));
-  for (const FixedGroup& group : fixed_groups) {
-    for (const auto& [name, value] : group.parameters)
+  for (const FixedGroup& group : fixed_groups)
+    for_each_parameter(group, [&](std::string_view name, std::string_view value) {
       all.push_back({.name = name, .get = get_text, .set = set_fixed, .text = value, .why = group.why});
-  }
+    });
   for (const auto& [name, live] : configuration.parameters())
     all.push_back({.name = name, .get = get_setting, .set = live ? set_setting : nullptr});
   // No name is there twice: find_parameter() would find one of the two only. A test checks that, because the

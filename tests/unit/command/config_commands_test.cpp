@@ -79,14 +79,14 @@ TEST_CASE("CONFIG GET knows every parameter of the reference", "[command]") {
 TEST_CASE("a parameter with one value takes it, and refuses another with the reason", "[command]") {
   World world;
   for (const sepal::command::FixedGroup& group : sepal::command::fixed_groups) {
-    for (const auto& [name, value] : group.parameters) {
+    for_each_parameter(group, [&](std::string_view name, std::string_view value) {
       INFO(name);
       CHECK(world.send({"CONFIG", "GET", name}) ==
             "*[$" + std::string(name) + ", $" + std::string(value) + "]");
       CHECK(world.send({"CONFIG", "SET", name, value}) == "+OK");
       CHECK(world.send({"CONFIG", "SET", name, "other"}) ==
             refused(name, std::string(group.why) + ": only '" + std::string(value) + "' can be set"));
-    }
+    });
   }
 }
 
