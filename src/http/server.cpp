@@ -40,7 +40,6 @@
 #include <thread>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "http/host.hpp"
 

@@ -1,7 +1,6 @@
 #include <sepal/log/standard_streams.hpp>
 
 #include <fcntl.h>
-#include <initializer_list>
 #include <unistd.h>
 
 namespace sepal::log {

@@ -1,4 +1,3 @@
-#include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
 #include <sepal/base/whole_number.hpp>
 #include <sepal/resp/reply.hpp>
@@ -7,10 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 namespace sepal::resp {

@@ -23,13 +23,9 @@
 #include <sepal/base/endian.hpp>
 #include <sepal/resp/request_parser.hpp>
 
-#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "resp/inline_request.hpp"
 

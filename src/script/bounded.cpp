@@ -1,7 +1,5 @@
 // Basic functions of Lua, and those of coroutine and string, whose time or memory has no bound of its own.
 
-#include <sepal/base/assert.hpp>
-
 #include <limits>
 
 #include "script/state.hpp"

@@ -10,8 +10,6 @@
 //
 // Settings are set back behind each run that has changed them.
 
-#include <sepal/base/assert.hpp>
-
 #include <cstdlib>
 #include <cstring>
 #include <new>

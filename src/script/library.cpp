@@ -2,7 +2,6 @@
 #include <sepal/base/digest.hpp>
 #include <sepal/script/library.hpp>
 
-#include <algorithm>
 #include <utility>
 
 namespace sepal::script {

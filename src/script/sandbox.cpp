@@ -4,7 +4,6 @@
 #include <sepal/base/assert.hpp>
 
 #include <cmath>
-#include <cstring>
 #include <initializer_list>
 
 #include "script/state.hpp"

@@ -3,7 +3,6 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/whole_number.hpp>
 
-#include <cmath>
 #include <limits>
 
 #include "script/state.hpp"

@@ -9,15 +9,11 @@
 #include <arpa/inet.h>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <netinet/in.h>
 #include <string>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <system_error>
 #include <utility>
-
-#include "server/refusal.hpp"
 
 namespace sepal::server {
 namespace {

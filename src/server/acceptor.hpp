@@ -9,7 +9,6 @@
 // the connection in its place, refuses it, and opens a spare again.
 #pragma once
 
-#include <sepal/base/clock.hpp>
 #include <sepal/base/descriptor.hpp>
 #include <sepal/base/result.hpp>
 
@@ -18,12 +17,10 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <span>
-#include <string_view>
 #include <sys/socket.h>
 #include <thread>
 #include <vector>

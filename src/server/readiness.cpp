@@ -1,7 +1,5 @@
 #include "server/readiness.hpp"
 
-#include <sepal/base/assert.hpp>
-
 #include <cerrno>
 #include <string>
 #include <system_error>

@@ -3,8 +3,6 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/log/event.hpp>
 
-#include <chrono>
-#include <string_view>
 #include <sys/socket.h>
 
 namespace sepal::server {

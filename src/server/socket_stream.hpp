@@ -6,7 +6,6 @@
 #include <sepal/session/scheduler.hpp>
 #include <sepal/session/stream.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>

@@ -10,7 +10,6 @@
 #include <sepal/session/stream.hpp>
 #include <sepal/tls/connection.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -1,6 +1,5 @@
 #include "server/worker.hpp"
 
-#include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
 #include <sepal/base/memory_reserve.hpp>
 #include <sepal/base/random.hpp>
@@ -21,8 +20,6 @@
 #include <string_view>
 #include <sys/socket.h>
 #include <utility>
-
-#include "server/refusal.hpp"
 
 namespace sepal::server {
 namespace {

@@ -17,7 +17,6 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>

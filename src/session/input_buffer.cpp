@@ -1,4 +1,3 @@
-#include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
 #include <sepal/session/input_buffer.hpp>
 

@@ -6,7 +6,6 @@
 #include <boost/container/static_vector.hpp>
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <utility>
 

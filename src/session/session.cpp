@@ -1,12 +1,9 @@
-#include <sepal/base/assert.hpp>
 #include <sepal/base/memory_reserve.hpp>
-#include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/table/error_texts.hpp>
 #include <sepal/command/users/users.hpp>
 #include <sepal/session/session.hpp>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "session/neighbours.hpp"

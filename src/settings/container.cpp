@@ -1,7 +1,6 @@
 #include <sepal/base/whole_number.hpp>
 #include <sepal/settings/container.hpp>
 
-#include <algorithm>
 #include <fstream>
 #include <string>
 #include <string_view>

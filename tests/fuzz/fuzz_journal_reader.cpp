@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <string>
 
 #include "../support/generation_files.hpp"
 #include "../support/journal_files.hpp"

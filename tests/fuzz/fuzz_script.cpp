@@ -12,7 +12,6 @@
 #include <sepal/script/engine.hpp>
 #include <sepal/script/fiber.hpp>
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>

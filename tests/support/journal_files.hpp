@@ -12,8 +12,6 @@
 #include <map>
 #include <span>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "catch.hpp"
 #include "simulated_disk.hpp"

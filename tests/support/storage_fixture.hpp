@@ -12,7 +12,6 @@
 #include <atomic>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>

@@ -10,7 +10,6 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 
 struct ssl_ctx_st;
 

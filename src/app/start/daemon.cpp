@@ -4,10 +4,8 @@
 #include <sepal/base/random.hpp>
 #include <sepal/base/version.hpp>
 #include <sepal/bloom/memory/memory.hpp>
-#include <sepal/command/users/users.hpp>
 #include <sepal/log/event.hpp>
 #include <sepal/settings/acl_file.hpp>
-#include <sepal/settings/shares.hpp>
 
 #include <algorithm>
 #include <filesystem>

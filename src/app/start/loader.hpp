@@ -11,7 +11,6 @@
 #include <sepal/storage/generation/data_directory.hpp>
 #include <sepal/storage/replay/replay.hpp>
 
-#include <cstdint>
 #include <functional>
 #include <span>
 

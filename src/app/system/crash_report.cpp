@@ -13,7 +13,6 @@
 #include <ctime>
 #include <exception>
 #include <execinfo.h>
-#include <span>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>

@@ -4,7 +4,6 @@
 #include <sepal/command/run/services.hpp>
 
 #include <cstdint>
-#include <string>
 
 namespace sepal::app {
 

@@ -14,10 +14,8 @@
 #include <sepal/writers/bloom_writer.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <optional>
 

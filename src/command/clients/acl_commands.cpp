@@ -9,7 +9,6 @@
 #include <sepal/command/users/users.hpp>
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <vector>
 

@@ -1,7 +1,6 @@
 // Handlers of commands on the connection.
 
 #include <sepal/base/arguments.hpp>
-#include <sepal/base/parsed.hpp>
 #include <sepal/command/run/client_users.hpp>
 #include <sepal/command/run/context.hpp>
 #include <sepal/command/run/partial_run.hpp>

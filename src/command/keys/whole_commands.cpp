@@ -9,7 +9,6 @@
 // the request is refused.
 
 #include <sepal/base/arguments.hpp>
-#include <sepal/base/assert.hpp>
 #include <sepal/command/run/adoptions.hpp>
 #include <sepal/command/run/context.hpp>
 #include <sepal/command/run/partial_run.hpp>

@@ -4,7 +4,6 @@
 #include "command/run/adopting.hpp"
 
 #include <sepal/base/assert.hpp>
-#include <sepal/command/run/adoptions.hpp>
 #include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/table/error_texts.hpp>
 #include <sepal/value/image.hpp>

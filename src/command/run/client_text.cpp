@@ -3,7 +3,6 @@
 #include <sepal/command/table/command_table.hpp>
 
 #include <algorithm>
-#include <charconv>
 
 namespace sepal::command {
 namespace {

@@ -10,7 +10,6 @@
 // A request may come here several times. After need_alone, later, paused and delayed the session runs it
 // again from its first check, because the keyspace may have changed meanwhile. So a request is counted when
 // it ends, and not when it comes.
-#include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
 #include <sepal/base/memory_reserve.hpp>
 #include <sepal/command/observe/slow_log.hpp>
@@ -20,7 +19,6 @@
 
 #include <algorithm>
 #include <new>
-#include <utility>
 
 #include "command/run/error_counts.hpp"
 #include "command/run/obstacle.hpp"

@@ -9,7 +9,6 @@
 #include <sepal/command/users/users.hpp>
 
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "command/run/client_text.hpp"

@@ -8,8 +8,6 @@
 #include <sepal/command/users/users.hpp>
 #include <sepal/writers/uploads.hpp>
 
-#include <utility>
-
 namespace sepal::command {
 
 template <class Part>

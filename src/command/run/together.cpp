@@ -2,7 +2,6 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/command/run/dispatcher.hpp>
 
-#include <algorithm>
 #include <array>
 
 #include "command/run/obstacle.hpp"

@@ -10,7 +10,6 @@
 #include <sepal/writers/uploads.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 
 #include "command/run/worker_sums.hpp"

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "command/run/worker_sums.hpp"
 #include "command/server/rejections.hpp"

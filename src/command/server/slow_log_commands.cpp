@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <optional>
-#include <string_view>
 
 #include "command/run/refuse.hpp"
 #include "command/table/command_row.hpp"

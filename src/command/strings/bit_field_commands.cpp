@@ -1,6 +1,5 @@
 // Handlers of BITFIELD and BITFIELD_RO: numbers of any width in the bits of a string.
 #include <sepal/base/arguments.hpp>
-#include <sepal/base/assert.hpp>
 #include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
@@ -8,7 +7,6 @@
 #include <array>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "command/run/refuse.hpp"

@@ -2,14 +2,11 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/command/run/adoptions.hpp>
-#include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/run/transaction.hpp>
 #include <sepal/command/table/error_texts.hpp>
 #include <sepal/writers/string_writer.hpp>
 
-#include <algorithm>
 #include <limits>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

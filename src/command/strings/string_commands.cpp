@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "command/keys/lookup.hpp"
 #include "command/keys/timing.hpp"

@@ -4,7 +4,6 @@
 #include <sepal/command/table/command_table.hpp>
 
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 namespace sepal::command {

@@ -5,7 +5,6 @@
 #include <sepal/base/word_list.hpp>
 #include <sepal/command/table/command_table.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <string_view>

@@ -2,7 +2,6 @@
 #include <sepal/command/users/acl_log.hpp>
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace sepal::command {

@@ -3,10 +3,7 @@
 #include <sepal/value/kind_row.hpp>
 
 #include <algorithm>
-#include <cstring>
-#include <memory>
 #include <type_traits>
-#include <utility>
 #include <variant>
 
 #include "storage/disk/damage.hpp"

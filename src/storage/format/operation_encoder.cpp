@@ -4,7 +4,6 @@
 #include <sepal/keyspace/mutation_log.hpp>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>

@@ -1,7 +1,5 @@
 #include "storage/format/sealed_writer.hpp"
 
-#include <sepal/base/assert.hpp>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>

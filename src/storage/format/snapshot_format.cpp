@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <system_error>
 
 #include "storage/disk/damage.hpp"
 #include "storage/disk/numbered_name.hpp"

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <memory>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "storage/disk/damage.hpp"

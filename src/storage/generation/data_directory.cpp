@@ -5,7 +5,6 @@
 #include <sepal/storage/generation/data_directory.hpp>
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "storage/disk/damage.hpp"

@@ -1,9 +1,7 @@
 #include "storage/generation/generation_import.hpp"
 
-#include <sepal/base/assert.hpp>
 #include <sepal/storage/format/snapshot_format.hpp>
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>

@@ -1,14 +1,12 @@
 #include "storage/generation/generation_reader.hpp"
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "storage/disk/damage.hpp"
 #include "storage/format/sealed_reader.hpp"
-#include "storage/generation/record_reader.hpp"
 
 namespace sepal::storage {
 namespace {

@@ -4,7 +4,6 @@
 #include <sepal/value/kind_row.hpp>
 
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <utility>
 

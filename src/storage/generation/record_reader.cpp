@@ -13,11 +13,9 @@
 #include "storage/generation/record_reader.hpp"
 
 #include <sepal/base/assert.hpp>
-#include <sepal/base/checked.hpp>
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>

@@ -1,10 +1,8 @@
 #include <sepal/storage/generation/restore.hpp>
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "storage/disk/damage.hpp"

@@ -1,7 +1,5 @@
 #include "storage/journal/journal_log.hpp"
 
-#include <sepal/base/assert.hpp>
-
 #include <algorithm>
 #include <thread>
 

@@ -1,6 +1,5 @@
 #include "storage/journal/journal_reader.hpp"
 
-#include <sepal/base/assert.hpp>
 #include <sepal/base/hash.hpp>
 #include <sepal/storage/format/journal_operations.hpp>
 

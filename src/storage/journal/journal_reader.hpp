@@ -37,7 +37,6 @@
 #include <map>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "storage/format/synced_file.hpp"

@@ -1,6 +1,5 @@
 #include "storage/journal/journal_segment.hpp"
 
-#include <sepal/base/assert.hpp>
 #include <sepal/base/hash.hpp>
 #include <sepal/base/prefetch.hpp>
 

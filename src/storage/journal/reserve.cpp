@@ -1,4 +1,3 @@
-#include <sepal/base/assert.hpp>
 #include <sepal/log/event.hpp>
 #include <sepal/storage/journal/reserve.hpp>
 

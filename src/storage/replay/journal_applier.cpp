@@ -1,11 +1,9 @@
 #include "storage/replay/journal_applier.hpp"
 
-#include <sepal/base/assert.hpp>
 #include <sepal/value/image.hpp>
 #include <sepal/value/kind_row.hpp>
 
 #include <algorithm>
-#include <utility>
 #include <variant>
 
 #include "storage/disk/damage.hpp"

@@ -10,7 +10,6 @@
 #include <sepal/storage/replay/replay.hpp>
 #include <sepal/value/kind_row.hpp>
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>

@@ -7,7 +7,6 @@
 #include <sepal/base/mutex.hpp>
 #include <sepal/base/result.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>

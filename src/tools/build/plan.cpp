@@ -1,13 +1,10 @@
 #include "tools/build/plan.hpp"
 
 #include <sepal/base/checked.hpp>
-#include <sepal/bloom/filter/filter.hpp>
-#include <sepal/bloom/plan/layer_plan.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "tools/shell/text.hpp"
 

@@ -9,7 +9,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "tools/redis/migrate.hpp"
 #include "tools/redis/redis_connection.hpp"

@@ -6,12 +6,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <random>
 #include <span>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "tools/redis/bitmap_imports.hpp"
 #include "tools/redis/redis_connection.hpp"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <string_view>
 
 namespace sepal::tools {
 namespace {

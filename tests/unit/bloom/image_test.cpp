@@ -1,7 +1,5 @@
 #include <sepal/bloom/filter/image.hpp>
 
-#include <bit>
-
 #include "support/catch.hpp"
 
 namespace image_test {

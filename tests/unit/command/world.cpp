@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <limits>
 #include <stdexcept>
-#include <utility>
 
 #include "support/values.hpp"
 

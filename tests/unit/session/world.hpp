@@ -9,9 +9,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <limits>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>

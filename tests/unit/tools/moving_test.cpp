@@ -3,8 +3,6 @@
 #include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
 
-#include <bit>
-
 #include "support/catch.hpp"
 #include "support/rdb_dump.hpp"
 #include "support/redisbloom_filter.hpp"

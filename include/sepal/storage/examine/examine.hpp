@@ -9,10 +9,8 @@
 #include <sepal/value/value.hpp>
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace sepal::storage {

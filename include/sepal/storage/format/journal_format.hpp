@@ -27,10 +27,8 @@
 #include <sepal/storage/format/snapshot_format.hpp>
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 

@@ -9,7 +9,6 @@
 #include <sepal/storage/generation/data_directory.hpp>
 #include <sepal/storage/journal/highest_positions.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
