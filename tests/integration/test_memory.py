@@ -5,8 +5,8 @@ import pathlib
 import platform
 import re
 import time
-import unittest
 
+from client import Client
 from daemon import SANITIZED, DaemonTest, encode, read_lines
 
 SECONDS_MAX = 300
@@ -67,6 +67,17 @@ class MemoryTest(DaemonTest):
                 client.sendall(encode("BF.MEXISTS", "used", *items))
                 self.assertEqual(read_lines(client, 1001)[1:], [b":1"] * 1000)
 
+    def test_the_background_and_the_buffers_are_counted(self):
+        daemon = self.start()
+        client, waiting = Client.of(daemon, self), daemon.connect(self)
+        waiting.sendall(b"*1\r\n$100000\r\n" + b"x" * 50_000)
+        self.eventually("no unparsed bytes were seen",
+                        lambda: int(client.info("clients")["client_recent_max_input_buffer"]) >= 50_000)
+        client.call("BF.ADD", "k", "a")
+        client.call("DEL", "k")
+        self.eventually("no freed filter was counted", lambda: client.info("memory")["lazyfreed_objects"] == "1")
+        self.assertEqual(client.info("memory")["lazyfree_pending_objects"], "0")
+
     def test_deleted_replaced_and_flushed_filters_go_back_to_the_system(self):
         if SANITIZED:
             self.skipTest("a sanitizer's shadow of freed memory stays resident")
@@ -117,7 +128,3 @@ class MemoryTest(DaemonTest):
             while len(costs) < TRIES_MAX and (not costs or costs[-1] >= 2 * alone + 0.05):
                 costs.append(cost_of_deleting())
             self.assertLess(costs[-1], 2 * alone + 0.05, costs)
-
-
-if __name__ == "__main__":
-    unittest.main()
