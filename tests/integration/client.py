@@ -18,8 +18,12 @@ class Client:
         self._replies = connection.makefile("rb", 1 << 16)
 
     @classmethod
-    def of(cls, daemon):
-        return cls(daemon.connect())
+    def of(cls, daemon, test=None):
+        """A client of the daemon. It ends with the test, if there is one."""
+        client = cls(daemon.connect())
+        if test:
+            test.addCleanup(client.close)
+        return client
 
     @classmethod
     def at_path(cls, path):

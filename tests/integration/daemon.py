@@ -53,6 +53,16 @@ def beside(work, count=1):
         raise problems[0]
 
 
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def sepal(*arguments, environment=None, **options):
+    """Runs the program. `environment`: variables that are added."""
+    return subprocess.run([os.environ["SEPAL"], *arguments], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, **(environment or {})}, **options)
+
+
 def sized(usual, full):
     """The size of a test: `full` in scripts/test --full, else `usual`."""
     return full if FULL else usual
@@ -134,8 +144,11 @@ class Daemon:
     def text(self):
         return "\n".join(line for line in self.log if line is not None)
 
-    def connect(self):
+    def connect(self, test=None):
+        """A connection. It ends with the test, if there is one."""
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=300)
+        if test:
+            test.addCleanup(connection.close)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 
@@ -174,7 +187,7 @@ class DaemonTest(unittest.TestCase):
 
     def skip_aloud(self, reason):
         """Skips the test, and says so where the results are read."""
-        print("SKIPPED: " + reason, file=sys.stderr, flush=True)
+        say("SKIPPED: " + reason)
         self.skipTest(reason)
 
     def eventually(self, what, condition):

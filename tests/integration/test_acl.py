@@ -5,7 +5,6 @@ import os
 import pathlib
 import stat
 import threading
-import unittest
 
 import redis
 
@@ -28,8 +27,7 @@ class AclTest(DaemonTest):
         return self.start("--aclfile", str(self.file), *arguments, directory=self.data, wait=wait)
 
     def client(self, daemon, *login):
-        client = Client.of(daemon)
-        self.addCleanup(client.close)
+        client = Client.of(daemon, self)
         if login:
             self.assertEqual(client.call("AUTH", *login), b"OK")
         return client
@@ -182,7 +180,3 @@ class AclTest(DaemonTest):
             self.assertTrue(client.acl_setuser("eve", enabled=True, passwords=["+pw"], keys=["k"], commands=["+ping"]))
             self.assertEqual(client.acl_getuser("eve")["flags"], ["on", "sanitize-payload"])
             self.assertEqual(client.acl_deluser("eve"), 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

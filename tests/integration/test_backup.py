@@ -10,20 +10,14 @@ import subprocess
 import tempfile
 import threading
 import time
-import unittest
 
 from certificates import Authority
 from client import Client
-from daemon import SANITIZED, DaemonTest, beside, free_port, sized
+from daemon import SANITIZED, DaemonTest, beside, free_port, sepal, sized
 from disk_case import mount, unmount
 
 SEPAL = os.environ["SEPAL"]
 ROUNDS = 3 if SANITIZED else sized(3, 8)
-
-
-def sepal(*arguments, environment=None, **options):
-    return subprocess.run([SEPAL, *arguments], capture_output=True, text=True, timeout=300,
-                          env={**os.environ, **(environment or {})}, **options)
 
 
 def address(daemon):
@@ -466,7 +460,3 @@ class BackupTest(DaemonTest):
         self.assertEqual(daemon.stop(), 0)
         self.assertEqual(contents(self.backup), before)
         self.assertEqual(sepal("verify", self.backup).returncode, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import tarfile
 import time
-import unittest
 import zipfile
 
 import daemon
@@ -304,7 +303,3 @@ class ProgressTest(BuildTest):
 
     def test_elsewhere_a_short_build_is_silent(self):
         self.assertEqual(self.sepal("build", "-o", self.path("out.sepal"), input=b"a\n").stderr, b"")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -146,7 +146,3 @@ class CommandLineTest(unittest.TestCase):
     def test_no_line_ends_with_blanks(self):
         for words in (("plan",), ("--help",), *((command, "--help") for command in COMMANDS)):
             self.assertNotRegex(self.sepal(*words).stdout, r" \n", words)
-
-
-if __name__ == "__main__":
-    unittest.main()

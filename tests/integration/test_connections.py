@@ -4,12 +4,10 @@ import os
 import resource
 import socket
 import struct
-import sys
 import threading
 import time
-import unittest
 
-from daemon import SANITIZED, DaemonTest, encode, free_port, read_lines, sized
+from daemon import SANITIZED, DaemonTest, encode, free_port, read_lines, say, sized
 
 # With the watching connection, as many as a server with default settings takes.
 CONNECTIONS_WANTED = 10_000
@@ -28,10 +26,6 @@ PING = encode("PING")
 PONG = b"+PONG\r\n"
 REFUSAL = b"-ERR max number of clients reached\r\n"
 IP_BIND_ADDRESS_NO_PORT = 24
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 def receive(connection, byte_count):
@@ -99,8 +93,7 @@ class ConnectionsTest(DaemonTest):
 
     def test_thousands_are_served_at_once_for_little_memory_each(self):
         daemon = self.start("--journal", "off")
-        watcher = daemon.connect()
-        self.addCleanup(watcher.close)
+        watcher = daemon.connect(self)
         watcher.sendall(encode("BF.RESERVE", "crowd", "1e-9", str(CONNECTIONS_WANTED)))
         self.assertEqual(read_lines(watcher, 1), [b"+OK"])
         # Memory that the server allocates only once must be allocated before the measurement.
@@ -190,8 +183,7 @@ class ConnectionsTest(DaemonTest):
     def test_storms_of_rude_clients_leave_nothing_behind(self):
         # With a disk reserve, the first count may include the reserve's file while the server makes it.
         daemon = self.start("--journal", "off", "--disk-reserve", "0")
-        watcher = daemon.connect()
-        self.addCleanup(watcher.close)
+        watcher = daemon.connect(self)
         self.assertTrue(answers(watcher))
         descriptors_before = self.descriptors(daemon)
         resident = []
@@ -221,8 +213,7 @@ class ConnectionsTest(DaemonTest):
 
         There is no disk reserve: its files would be made after the start, and the test counts descriptors."""
         daemon = self.start("--journal", "off", "--disk-reserve", "0")
-        watcher = daemon.connect()
-        self.addCleanup(watcher.close)
+        watcher = daemon.connect(self)
         self.assertTrue(answers(watcher))
         room = 10
         limit = self.descriptors(daemon) + room
@@ -307,7 +298,3 @@ class ConnectionsTest(DaemonTest):
         self.eventually("the place stays taken", lambda: info(clients[0], "connected_clients") == "2")
         with daemon.connect() as accepted:
             self.assertTrue(answers(accepted))
-
-
-if __name__ == "__main__":
-    unittest.main()

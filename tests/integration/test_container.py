@@ -29,8 +29,7 @@ class ContainerTest(DaemonTest):
         return super().start(*arguments, group=self.group, open_files=OPEN_FILES, **options)
 
     def client(self, daemon):
-        client = Client.of(daemon)
-        self.addCleanup(client.close)
+        client = Client.of(daemon, self)
         return client
 
     def fill(self, client):
@@ -47,8 +46,7 @@ class ContainerTest(DaemonTest):
 
     def unfinished(self, daemon, byte_count):
         """A client that begins a request and sends so much of it, or is closed before."""
-        connection = daemon.connect()
-        self.addCleanup(connection.close)
+        connection = daemon.connect(self)
         try:
             connection.sendall(b"*2\r\n$3\r\nGET\r\n$%d\r\n" % (4 * byte_count))
             for _ in range(byte_count // MIB):
@@ -58,8 +56,7 @@ class ContainerTest(DaemonTest):
 
     def unread(self, daemon, key, count):
         """A client that asks for many dumps and reads none."""
-        connection = daemon.connect()
-        self.addCleanup(connection.close)
+        connection = daemon.connect(self)
         connection.sendall(encode("DUMP", key) * count)
 
     def test_it_says_what_it_made_of_the_limits(self):
@@ -147,7 +144,3 @@ class ContainerTest(DaemonTest):
         with self.assertRaises((ConnectionError, OSError)):
             self.fill(self.client(daemon))
         self.assertEqual(self.group.killed(), 1)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

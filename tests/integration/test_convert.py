@@ -3,20 +3,14 @@
 import json
 import os
 import shutil
-import subprocess
 import unittest
 
 import redis_server
 from client import Client
-from daemon import DaemonTest
+from daemon import DaemonTest, sepal
 from redis_server import strings_of
 
-SEPAL = os.environ["SEPAL"]
 RECORDED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "redis_files")
-
-
-def sepal(*arguments):
-    return subprocess.run([SEPAL, *arguments], capture_output=True, text=True, timeout=300)
 
 
 def recorded(name):
@@ -234,7 +228,3 @@ class ConvertTest(DaemonTest):
         self.assertEqual(os.listdir(self.path("files")), ["0-one.sepal"])
         with open(input_name, "rb") as file:
             self.assertEqual(file.read(), whole)
-
-
-if __name__ == "__main__":
-    unittest.main()

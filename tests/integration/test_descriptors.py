@@ -5,7 +5,6 @@ import re
 import resource
 import socket
 import threading
-import unittest
 
 from client import Client, Refused
 from daemon import Daemon, DaemonTest
@@ -118,8 +117,7 @@ class DescriptorsTest(DaemonTest):
             clients.pop().close()
             # The server notices some time after the client has closed.
             while True:
-                newcomer = Client.of(daemon)
-                self.addCleanup(newcomer.close)
+                newcomer = Client.of(daemon, self)
                 try:
                     self.assertEqual(newcomer.call("PING"), b"PONG")
                     break
@@ -129,8 +127,7 @@ class DescriptorsTest(DaemonTest):
 
     def test_config_set_maxclients_is_bounded_by_the_descriptors(self):
         daemon, clients_max = self.start_limited()
-        client = Client.of(daemon)
-        self.addCleanup(client.close)
+        client = Client.of(daemon, self)
         refusal = client.pipeline([("CONFIG", "SET", "maxclients", clients_max + 1, "timeout", "7")])[0]
         self.assertEqual(str(refusal),
                          "ERR CONFIG SET failed (possibly related to argument 'maxclients') - The operating system is "
@@ -143,8 +140,7 @@ class DescriptorsTest(DaemonTest):
 
     def test_config_set_maxclients_raises_the_limit_again(self):
         daemon, clients_max = self.start_limited()
-        client = Client.of(daemon)
-        self.addCleanup(client.close)
+        client = Client.of(daemon, self)
         self.assertEqual(client.call("CONFIG", "SET", "maxclients", 7), b"OK")
         resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (OPEN_FILES - 10, OPEN_FILES))
         self.assertEqual(client.call("CONFIG", "SET", "maxclients", clients_max), b"OK")
@@ -177,7 +173,3 @@ class DescriptorsTest(DaemonTest):
         line = daemon.wait_for_line("ready: address=")
         daemon.port = int(re.search(r"address=[^ ]*:(\d+)", line).group(1))
         return daemon
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -428,7 +428,3 @@ class ReaderTest(unittest.TestCase):
         self.assert_fails("```python", "import redis", "redis.Redis(port=6379).no_such_method()", "```")
         self.assert_fails("```yaml", "no: part of a file", "```")
         self.assert_fails("```ruby", "puts 1", "```")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -7,15 +7,9 @@ import re
 import stat
 import subprocess
 import tempfile
-import unittest
 
-from daemon import SMALL_FILES, DaemonTest, encode
+from daemon import SMALL_FILES, DaemonTest, encode, sepal
 
-SEPAL = os.environ["SEPAL"]
-
-
-def sepal(*arguments):
-    return subprocess.run([SEPAL, *arguments], capture_output=True, text=True, timeout=300)
 
 
 def ask(daemon, *requests):
@@ -224,7 +218,3 @@ class ExamineTest(DaemonTest):
         other = sepal("inspect", "/etc/passwd")
         self.assertEqual((other.returncode, other.stderr), (1, "sepal inspect: /etc/passwd is no file of Sepal: it begins as none does\n"))
         self.assertEqual(sepal("verify").returncode, 2)
-
-
-if __name__ == "__main__":
-    unittest.main()

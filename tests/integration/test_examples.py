@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import types
-import unittest
 
 import redis
 
@@ -114,7 +113,3 @@ class RebuildTest(DaemonTest):
         self.assertFalse(self.filters.exists(self.example.NEXT))
         self.assertIsNone(self.filters.execute_command("BF.MIRROR", self.example.KEY))
         self.assertTrue(self.is_known("alice"))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,22 +3,12 @@
 import os
 import subprocess
 import time
-import unittest
 
 from client import Client
 from daemon import SANITIZED, DaemonTest, beside, sized
 
 SEPAL = os.environ["SEPAL"]
 MANY = sized(20_000, 100_000)
-
-
-def wait_until(condition, seconds=30):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
 
 
 class ExpiryTest(DaemonTest):
@@ -29,7 +19,7 @@ class ExpiryTest(DaemonTest):
             client.call("BF.ADD", "soon", "a")
             client.call("PEXPIRE", "soon", "20")
             self.assertEqual(client.call("TTL", "goes"), 1)
-            self.assertTrue(wait_until(lambda: client.call("DBSIZE") == 1))
+            self.eventually("keys stay", lambda: client.call("DBSIZE") == 1)
             self.assertEqual(client.call("KEYS", "*"), [b"stays"])
             self.assertEqual(client.info("stats")["expired_keys"], "2")
             self.assertEqual(client.info("keyspace")["db0"], "keys=1,expires=0,avg_ttl=0,subexpiry=0")
@@ -51,7 +41,7 @@ class ExpiryTest(DaemonTest):
                 info = client.info()
                 return after + (after - before) < int(info["journal_position"]) == int(info["journal_synced_position"])
 
-            self.assertTrue(wait_until(synced))
+            self.eventually("the removal is not synced", synced)
 
     def set_deadlines(self, client):
         for key in ("soon", "later", "persisted", "renamed"):
@@ -67,7 +57,7 @@ class ExpiryTest(DaemonTest):
 
     def check_after_start(self, daemon):
         with Client.of(daemon) as client:
-            self.assertTrue(wait_until(lambda: client.call("DBSIZE") == 4))
+            self.eventually("keys stay", lambda: client.call("DBSIZE") == 4)
             self.assertEqual(client.call("BF.EXISTS", "soon", "a"), 0)
             self.assertEqual(client.call("PEXPIRETIME", "later"), 33177117420123)
             self.assertEqual(client.call("PEXPIRETIME", "new"), 33177117420123)
@@ -146,9 +136,5 @@ class ExpiryTest(DaemonTest):
                     times.append(time.monotonic() - start)
 
         with beside(ask):
-            self.assertTrue(wait_until(done, 60))
+            self.eventually("keys stay", done)
         return max(times)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -7,12 +7,10 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import time
-import unittest
 
 from client import Client, Refused
-from daemon import sized
+from daemon import say, sized
 from disk_case import DiskCase, mount, unmount
 from workload import DAEMON_ARGUMENTS, Adder, check_filter, merged
 
@@ -24,10 +22,6 @@ BAD_SECONDS = float(os.environ.get("SEPAL_BAD_DISK_SECONDS", sized("0.3", "1")))
 LINES_MAX = 20
 MOUNTS_MAX = 20
 ARGUMENTS = (*DAEMON_ARGUMENTS, "--journal-segment", "2mb", "--threads", "2")
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 class FullDiskCase(DiskCase):
@@ -236,7 +230,3 @@ class FailingDiskTest(FullDiskCase):
         with Client.of(daemon) as client:
             self.assertGreater(int(client.info()["journal_failed_syncs"]), 0)
         self.check_after_kill(daemon, answers)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,7 +2,6 @@
 
 import os
 import re
-import unittest
 
 from client import Client, Refused
 from daemon import DaemonTest, encode
@@ -67,7 +66,3 @@ class GuessingTest(DaemonTest):
                                  'command=FLUSHALL user=root', 'command="BF.EXPORT k f" user=root'])
         self.assertNotIn("sesame", daemon.text())
         self.assertNotIn("mustard", daemon.text())
-
-
-if __name__ == "__main__":
-    unittest.main()

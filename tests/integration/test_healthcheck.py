@@ -6,7 +6,6 @@ import pathlib
 import socket
 import subprocess
 import threading
-import unittest
 
 from certificates import Authority
 from client import Client
@@ -245,7 +244,3 @@ class HealthcheckTest(DaemonTest):
         self.assertIn("none: the password file cannot be opened", told)
         status, told = check("--prot", "1")
         self.assertEqual((status, told), (WRONG_SETTINGS, "sepald: unknown flag '--prot'; did you mean '--port'?"))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import threading
 import time
-import unittest
 
 from client import Client
 from daemon import SANITIZED, DaemonTest, beside, free_port
@@ -353,7 +352,3 @@ class HostileTest(HttpTest):
             thread.join()
         self.assertEqual(wrong, [])
         self.assert_serves()
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import unittest
 
 from client import Client, Refused
 from daemon import DaemonTest
@@ -206,7 +205,3 @@ class ImportBitmapTest(DaemonTest):
         self.assertEqual(mover.receive(), b"OK")
         self.assertGreater(served, 1)
         self.assert_has(client, "k", count=50)
-
-
-if __name__ == "__main__":
-    unittest.main()

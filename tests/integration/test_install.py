@@ -202,7 +202,3 @@ class CompletionTest(unittest.TestCase):
         self.assertIn("--port=[TCP port; 0 lets the system pick one, or with a UNIX socket or a TLS port means none (default 6379)]:number:", self.zsh("sepald "))
         self.assertEqual({line.split(":")[0] for line in self.zsh("sepal ")} & set(COMMANDS), set(COMMANDS))
         self.assertIn("*:file:_files", self.zsh("sepal build "))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,20 +1,14 @@
 """The journal's policies through kill -9, and changes of them in a running server."""
 
 import pathlib
-import sys
 import threading
 import time
-import unittest
 
 from client import Client, Refused
-from daemon import DaemonTest, encode, read_lines
+from daemon import DaemonTest, encode, read_lines, say
 from workload import DAEMON_ARGUMENTS, Adder, Structure, check_filter, merged
 
 CONNECTIONS = 50
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 class JournalTest(DaemonTest):
@@ -116,8 +110,7 @@ class JournalTest(DaemonTest):
 
     def test_saves_keep_the_journal_short(self):
         daemon = self.start("--journal-segment", "2mb", "--journal-save-min", "2mb", "--threads", "2")
-        client = Client.of(daemon)
-        self.addCleanup(client.close)
+        client = Client.of(daemon, self)
         client.call("BF.RESERVE", "k", "0.01", 1_000_000)
         for at in range(0, 1_000_000, 1000):
             client.pipeline([("BF.MADD", "k", *range(at, at + 1000))])
@@ -291,7 +284,3 @@ class JournalTest(DaemonTest):
         structure.finish()
         with Client.of(self.start()) as client:
             self.assertIn(structure.observed(client), structure.possible_states())
-
-
-if __name__ == "__main__":
-    unittest.main()

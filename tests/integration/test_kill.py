@@ -7,12 +7,10 @@ import collections
 import os
 import random
 import signal
-import sys
 import time
-import unittest
 
 from client import Client
-from daemon import DaemonTest, sized
+from daemon import DaemonTest, say, sized
 from workload import (DAEMON_ARGUMENTS, ERROR_RATE, Adder, Rotator, Saver, Structure, check_filter, check_rotated,
                       merged)
 
@@ -38,10 +36,6 @@ SETTINGS = (
 # Two adders add the same items, so that one of them may be told "known" for an item that the other was not told about.
 TWINS = 2
 ITEMS_APART = 1_000_000_000
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 class KillTest(DaemonTest):
@@ -146,7 +140,3 @@ class KillTest(DaemonTest):
         self.assertEqual(daemon.stop(), 0)
         self.check(self.start_after_kill(ROUNDS))
         say("%d kills in %.1f s, nothing lost: %s" % (ROUNDS, time.monotonic() - began, dict(self.counts)))
-
-
-if __name__ == "__main__":
-    unittest.main()

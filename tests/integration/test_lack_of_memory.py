@@ -27,8 +27,7 @@ class LackOfMemoryTest(DaemonTest):
         resource.prlimit(daemon.process.pid, resource.RLIMIT_AS, (mapped + ROOM, mapped + ROOM))
 
     def client(self, daemon):
-        client = Client.of(daemon)
-        self.addCleanup(client.close)
+        client = Client.of(daemon, self)
         return client
 
     def is_refused(self, reply):
@@ -56,8 +55,7 @@ class LackOfMemoryTest(DaemonTest):
         daemon = self.serve()
         healthy = self.client(daemon)
         self.limit(daemon)
-        greedy = daemon.connect()
-        self.addCleanup(greedy.close)
+        greedy = daemon.connect(self)
         greedy.sendall(encode("MULTI"))
         queued = encode("GET", VALUE)
         try:
@@ -88,7 +86,3 @@ class LackOfMemoryTest(DaemonTest):
         client.call("FLUSHALL")
         self.eventually("memory is back", lambda: client.pipeline([("BF.ADD", "key", "item")])[0] in (0, 1))
         self.assertEqual(daemon.stop(), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

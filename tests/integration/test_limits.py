@@ -2,7 +2,6 @@
 
 import re
 import socket
-import unittest
 
 from client import Client, Refused
 from daemon import SANITIZED, DaemonTest, encode
@@ -64,8 +63,7 @@ class LimitsTest(DaemonTest):
         before = resident_bytes(daemon)
         connections = []
         for _ in range(STRANGERS):
-            connection = daemon.connect()
-            self.addCleanup(connection.close)
+            connection = daemon.connect(self)
             connection.setblocking(False)
             try:
                 connection.send(unfinished_login(STRANGER_BYTES))
@@ -85,8 +83,7 @@ class LimitsTest(DaemonTest):
 
     def test_a_client_that_does_not_log_in_is_closed_in_time(self):
         daemon = self.start("--requirepass", "secret", "--login-timeout", "1")
-        stranger = daemon.connect()
-        self.addCleanup(stranger.close)
+        stranger = daemon.connect(self)
         with Client.of(daemon) as client:
             client.call("AUTH", "secret")
             self.assertEqual(self.closed(stranger), b"")
@@ -96,8 +93,7 @@ class LimitsTest(DaemonTest):
 
     def send(self, daemon, data):
         """A client that sends this, or as much as it may before it is closed, and reads nothing."""
-        connection = daemon.connect()
-        self.addCleanup(connection.close)
+        connection = daemon.connect(self)
         try:
             connection.sendall(data)
         except ConnectionError:
@@ -169,7 +165,3 @@ class LimitsTest(DaemonTest):
             self.eventually("too much is held", lambda: int(client.info()["mem_clients_normal"]) <= 20 << 20)
             self.assertEqual(client.call("BF.ADD", "f", "x"), 1)
         self.assertIn("exceed maxmemory_clients", daemon.text())
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -3,12 +3,10 @@
 import os
 import pathlib
 import subprocess
-import sys
 import time
-import unittest
 
 from client import Client, Refused
-from daemon import SANITIZED, SEPALD, DaemonTest, free_port, sized
+from daemon import SANITIZED, SEPALD, DaemonTest, free_port, say, sized
 
 # Enough data that a client can ask before the load is over. Sanitizers make a load slow with less data.
 BIG_FILTERS = 1 if SANITIZED else sized(2, 4)
@@ -19,10 +17,6 @@ STARTS_MAX = 6
 SECONDS_MAX = 300
 
 LOADING = "LOADING Redis is loading the dataset in memory"
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 class LoadingTest(DaemonTest):
@@ -175,7 +169,3 @@ class LoadingTest(DaemonTest):
             return refused
 
         self.in_time(attempt)
-
-
-if __name__ == "__main__":
-    unittest.main()

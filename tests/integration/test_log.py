@@ -11,7 +11,6 @@ import socket
 import subprocess
 import termios
 import time
-import unittest
 
 from daemon import SEPALD, DaemonTest, encode, free_port, read_lines
 
@@ -185,7 +184,3 @@ def events_of_source():
 def take_terminal():
     """Makes standard input the controlling terminal, so that its end sends SIGHUP."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

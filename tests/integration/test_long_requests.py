@@ -2,7 +2,6 @@
 
 import signal
 import time
-import unittest
 
 from client import Client, Refused
 from daemon import SANITIZED, DaemonTest, encode
@@ -134,7 +133,3 @@ class LongRequestTest(DaemonTest):
             self.assertEqual(known, [1] * (1 + count) + [0] * (MANY - count))
             self.assertEqual(client.call("BF.MADD", "k", *names), [0] * count + [1] * (MANY - count))
             self.assertEqual(again.stop(), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,16 +6,10 @@ import re
 import shutil
 import subprocess
 import tempfile
-import unittest
 
 from client import Client
-from daemon import DaemonTest
+from daemon import DaemonTest, sepal
 
-SEPAL = os.environ["SEPAL"]
-
-
-def sepal(*arguments):
-    return subprocess.run([SEPAL, *arguments], capture_output=True, text=True)
 
 
 class LostCurrentTest(DaemonTest):
@@ -72,7 +66,3 @@ class LostCurrentTest(DaemonTest):
             self.assertEqual(second.wait(), 1)
             self.assertIn("%s is in use by another process" % self.directory, second.text())
             self.assertEqual(client.call("BF.ADD", "k", "a"), 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

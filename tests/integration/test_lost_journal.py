@@ -4,23 +4,16 @@ import glob
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 import time
-import unittest
 
 from client import Client
-from daemon import SMALL_FILES, DaemonTest, beside
+from daemon import SMALL_FILES, DaemonTest, beside, sepal
 
-SEPAL = os.environ["SEPAL"]
 SECONDS_MAX = 300
 HEADER_BYTES = 64
 # A filter whose image is too large for a record of the journal.
 LARGE_CAPACITY = 200_000
-
-
-def sepal(*arguments):
-    return subprocess.run([SEPAL, *arguments], capture_output=True, text=True)
 
 
 def cut_to(length):
@@ -181,7 +174,3 @@ class LostJournalTest(DaemonTest):
         os.remove(os.path.join(self.directory, "SYNCED"))
         with Client.of(self.start()) as client:
             self.assertEqual(client.call("BF.CARD", "renamed"), 2)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -16,11 +16,9 @@ class LuaTest(DaemonTest):
     def busy(self, script, *arguments):
         """A server with two workers whose script `script` is suspended, and the client that waits for it."""
         daemon = self.start("--threads", "2", "--busy-reply-threshold", "20", *arguments)
-        runner = Client.of(daemon)
-        self.addCleanup(runner.close)
+        runner = Client.of(daemon, self)
         runner.send(("EVAL", script, "0"))
-        self.client = Client.of(daemon)
-        self.addCleanup(self.client.close)
+        self.client = Client.of(daemon, self)
         self.eventually("the script is never busy", lambda: isinstance(self.client.pipeline([("PING",)])[0], Refused))
         return daemon, runner
 
@@ -113,7 +111,3 @@ class LuaTest(DaemonTest):
             self.assertEqual(sum(counts), 2000)
             self.assertEqual(client.call("BF.CARD", "shared"), 2000)
         self.assertEqual(daemon.stop(), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

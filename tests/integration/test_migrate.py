@@ -581,7 +581,3 @@ class FromRedisBloomTest(DaemonTest):
                 self.assertNotIn(0, client.call("BF.MEXISTS", "large", *["large/%d" % i for i in range(k, k + 1000)]))
             absent = client.call("BF.MEXISTS", "large", *["absent/%d" % i for i in range(2000)])
             self.assertEqual([i for i, answer in enumerate(absent) if answer], about["absent_hits_of_2000"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,18 +4,12 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
-import unittest
 
 from client import Client
-from daemon import DaemonTest
+from daemon import DaemonTest, sepal
 
 SEPAL = os.environ["SEPAL"]
 ITEMS = 200
-
-
-def sepal(*arguments):
-    return subprocess.run([SEPAL, *arguments], capture_output=True, text=True)
 
 
 class MixedTest(DaemonTest):
@@ -163,7 +157,3 @@ class MixedTest(DaemonTest):
         verified = sepal("verify", home)
         self.assertEqual(verified.returncode, 1)
         self.assertIn("it is a link to a file that is not there", verified.stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,7 +3,6 @@
 import re
 import threading
 import time
-import unittest
 
 from client import Client
 from daemon import SANITIZED, DaemonTest, encode
@@ -17,8 +16,7 @@ class ObservingTest(DaemonTest):
         self.daemon = self.start("--threads", str(THREADS))
 
     def client(self):
-        client = Client.of(self.daemon)
-        self.addCleanup(client.close)
+        client = Client.of(self.daemon, self)
         return client
 
     def monitors(self):
@@ -162,7 +160,3 @@ class ObservingTest(DaemonTest):
                          [[b"BF.ADD", b"k", b"item"], [b"CONFIG", b"SET", b"slowlog-log-slower-than", b"0"]])
         address = "%s:%d" % client.connection.getsockname()
         self.assertEqual((entries[0][4].decode(), entries[0][5]), (address, b"loader"))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,7 +3,6 @@
 import os
 import pathlib
 import signal
-import unittest
 from unittest import mock
 
 from client import Client, Refused
@@ -152,7 +151,3 @@ class PasswordsTest(DaemonTest):
             self.assertEqual(client.call("CONFIG", "REWRITE"), b"OK")
         self.assertIn("maxclients = 77", settings.read_text())
         self.assertNotIn("sesame", settings.read_text())
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

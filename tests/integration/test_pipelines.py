@@ -6,21 +6,15 @@ SEPAL_PIPELINE_REQUESTS sets the length of the pipeline.
 
 import os
 import re
-import sys
 import threading
 import time
-import unittest
 
 from client import Client
-from daemon import DaemonTest, encode
+from daemon import DaemonTest, encode, say
 
 REQUESTS = int(os.environ.get("SEPAL_PIPELINE_REQUESTS", "3000000"))
 CHUNK = 50_000
 ITEM = b"item"
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 class PipelinesTest(DaemonTest):
@@ -35,8 +29,7 @@ class PipelinesTest(DaemonTest):
         daemon = self.start()
         with Client.of(daemon) as client:
             client.call("BF.ADD", "k", ITEM)
-        connection = daemon.connect()
-        self.addCleanup(connection.close)
+        connection = daemon.connect(self)
         connection.settimeout(60)
         chunk = encode("BF.EXISTS", "k", ITEM) * CHUNK
         started = time.monotonic()
@@ -83,8 +76,7 @@ class PipelinesTest(DaemonTest):
 
     def test_a_stop_sends_what_waits(self):
         daemon = self.start()
-        connection = daemon.connect()
-        self.addCleanup(connection.close)
+        connection = daemon.connect(self)
         text = b"y" * 100_000
         count = 300
         connection.sendall(encode("ECHO", text) * count)
@@ -95,7 +87,3 @@ class PipelinesTest(DaemonTest):
         stopper.start()
         self.receive_all(connection, count * (len(text) + len(b"$100000\r\n\r\n")))
         stopper.join()
-
-
-if __name__ == "__main__":
-    unittest.main()

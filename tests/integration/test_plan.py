@@ -16,7 +16,3 @@ class PlanTest(unittest.TestCase):
         self.assertIn("keep 0.001\n", plan("--error", "0.001").stdout)
         self.assertIn("keep 0.25\n", plan("--error", "0.9").stdout)
         self.assertIn("keep 1e-15\n", plan("--error", "1e-300").stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -12,14 +12,13 @@ import random
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import unittest
 
 from client import Client, Refused
-from daemon import Daemon, DaemonTest, sized
+from daemon import Daemon, DaemonTest, say, sized
 from workload import ERROR_RATE, Adder, merged, present_of
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "src/app/page"
@@ -39,10 +38,6 @@ FEED_BATCH = 1000
 PIECE = 100_000
 
 KEY, NEXT = b"users", b"users:next"
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 def feed(client, key, numbers, depth=8):
@@ -119,8 +114,7 @@ class Address:
 class RebuildTest(DaemonTest):
     def test_nothing_is_lost_or_denied_while_a_filter_is_rebuilt_under_load(self):
         daemon = self.start("--threads", "2")
-        client = Client.of(daemon)
-        self.addCleanup(client.close)
+        client = Client.of(daemon, self)
         client.call("BF.RESERVE", KEY, "0.001", ITEMS + ITEMS // 2)
         feed(client, KEY, range(ITEMS))
         sent = multiprocessing.Array("Q", PROCESSES * CONNECTIONS)
@@ -340,15 +334,10 @@ class AdviceTest(DaemonTest):
         client.close()
         daemon.kill()
         daemon = self.start("--threads", "1", directory=daemon.directory)
-        client = Client.of(daemon)
-        self.addCleanup(client.close)
+        client = Client.of(daemon, self)
         with self.assertRaisesRegex(Refused, refused):
             client.call("BF.ADD", "users", "new3")
         client.call("BF.MADD", "users:next", *old)
         self.assertEqual(client.call(*rename), b"OK")
         self.assertEqual(set(client.call("BF.MEXISTS", "users", *old, "new1", "new2", "new3")), {1})
         self.assertEqual(client.call("BF.ADD", "users", "new4"), 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -109,7 +109,3 @@ class ReferenceRowsTest(DaemonTest):
                 for state in ["no login"] if name in ABSENT else begins:
                     expected, found = self.both(*begins[state], request)
                     self.assertEqual(first_words(found), first_words(expected), (state, request))
-
-
-if __name__ == "__main__":
-    unittest.main()

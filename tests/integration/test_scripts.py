@@ -1,6 +1,5 @@
 """The arguments of the scripts: help and mistakes, without building or installing anything."""
 
-import os
 import pathlib
 import shutil
 import subprocess
@@ -95,7 +94,3 @@ class ScriptsTest(unittest.TestCase):
         for flags in ([], ["--tests"], ["--print"]):
             done = self.run_script("install-dependencies", *flags)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
-
-
-if __name__ == "__main__":
-    unittest.main()

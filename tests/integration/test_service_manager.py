@@ -4,7 +4,6 @@ import os
 import signal
 import socket
 import threading
-import unittest
 
 from client import Client
 from daemon import DaemonTest
@@ -132,7 +131,3 @@ class ServiceManagerTest(DaemonTest):
         daemon.wait_for_line("ready")
         self.assertEqual(daemon.stop(), 0)
         self.assertEqual(daemon.text().count("service manager not told"), 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,6 @@
 """A disk of 64 MB, with default settings: sepald says what it made of it, and refuses what does not fit."""
 
 import os
-import unittest
 
 from client import Client, Refused
 from disk_case import DiskCase
@@ -35,8 +34,7 @@ class SmallDiskTest(DiskCase):
         daemon = self.start()
         self.assertIn("journal_segment=4194304 disk_reserve=16777216", daemon.wait_for_line("the disk is small"))
         self.assertNotIn(" error ", daemon.text())
-        client = Client.of(daemon)
-        self.addCleanup(client.close)
+        client = Client.of(daemon, self)
         filters, refusal = 0, ""
         while not refusal and filters < FILTERS_MAX:
             key = "filter:%d" % filters
@@ -58,10 +56,5 @@ class SmallDiskTest(DiskCase):
         client.save()
         self.assertEqual(client.call("BF.ADD", "filter:0", "another"), 1)
         daemon.kill()
-        again = Client.of(self.start())
-        self.addCleanup(again.close)
+        again = Client.of(self.start(), self)
         self.assertEqual(again.call("BF.MEXISTS", "filter:0", "item:0", "another", "absent"), [1, 1, 0])
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

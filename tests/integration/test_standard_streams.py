@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import unittest
 
 from daemon import SEPALD, DaemonTest, free_port
 
@@ -77,7 +76,3 @@ class StandardStreamsTest(DaemonTest):
         status, output = self.build(closed, "-", "none.sepal")
         self.assertNotEqual(status, 0)
         self.assertFalse(os.path.exists(output))
-
-
-if __name__ == "__main__":
-    unittest.main()

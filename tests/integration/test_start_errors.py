@@ -7,7 +7,6 @@ import re
 import resource
 import socket
 import subprocess
-import unittest
 
 from certificates import Authority
 from daemon import SANITIZED, SEPALD, DaemonTest, free_port
@@ -263,7 +262,3 @@ class StartErrorTest(DaemonTest):
         for pattern, which, value, arguments in limits:
             with self.subTest(pattern):
                 self.check(FAILED, pattern, *arguments, prepare=limit(which, value))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -87,7 +87,3 @@ class StrangersTest(DaemonTest):
     def test_a_server_on_loopback_says_nothing(self):
         daemon = self.start()
         self.assertNotIn("protected_mode", daemon.text())
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

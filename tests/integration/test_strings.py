@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import unittest
 
 from client import Client, Refused
 from daemon import DaemonTest, sized
@@ -330,7 +329,3 @@ class StringToolsTest(DaemonTest):
             self.assertEqual(client.call("BITCOUNT", "long"), 2)
             self.assertEqual(client.call("GETBIT", "long", 80_000_000), 1)
             self.assertGreater(client.call("TTL", "short"), 9000)
-
-
-if __name__ == "__main__":
-    unittest.main()

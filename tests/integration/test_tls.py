@@ -9,7 +9,6 @@ import socket
 import ssl
 import struct
 import subprocess
-import unittest
 import warnings
 
 import redis
@@ -72,8 +71,7 @@ class TlsTest(DaemonTest):
             self.client(daemon, signed, context).call("PING")
 
     def plain(self, daemon):
-        client = Client.of(daemon)
-        self.addCleanup(client.close)
+        client = Client.of(daemon, self)
         return client
 
     def failures(self, daemon):
@@ -547,7 +545,3 @@ class TlsTest(DaemonTest):
         self.assertIn("the certificate is not valid today", daemon.text())
         with self.assertRaises(REFUSED):
             self.connect(daemon)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -4,7 +4,6 @@ import http.client
 import json
 import os
 import subprocess
-import unittest
 
 from client import Client, Refused
 from daemon import DaemonTest, free_port
@@ -85,8 +84,7 @@ class ToyTest(DaemonTest):
 
     def test_a_watch_sees_its_change(self):
         daemon, client = self.serve()
-        other = Client.of(daemon)
-        self.addCleanup(other.close)
+        other = Client.of(daemon, self)
         client.call("TOY.ADD", "t", "one")
         for words in (("TOY.ADD", "t", "two"), ("TOY.DEL", "t", "two"), ("TOY.DEL", "t", "one"), ("TOY.ADD", "t", "one")):
             client.pipeline([("WATCH", "t"), ("MULTI",), ("TOY.ADD", "t", "late")])
@@ -169,7 +167,3 @@ class ToyTest(DaemonTest):
         self.assertIn("2 toys", text)
         _, other = self.serve(directory=salvaged)
         self.assertEqual(other.call("TOY.MEMBERS", "t"), [b"two"])
-
-
-if __name__ == "__main__":
-    unittest.main()

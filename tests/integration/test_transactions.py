@@ -7,15 +7,13 @@ SEPAL_TRANSACTION_KILL_ROUNDS sets the number of kills.
 import itertools
 import os
 import random
-import sys
 import threading
 import time
-import unittest
 
 import redis
 
 from client import Client, Refused
-from daemon import DaemonTest, sized
+from daemon import DaemonTest, say, sized
 
 ROUNDS = int(os.environ.get("SEPAL_TRANSACTION_KILL_ROUNDS", sized("3", "6")))
 KEYS = [b"filter:%d" % number for number in range(5)]
@@ -32,10 +30,6 @@ SETTINGS = (("--journal", "always"), ("--journal", "everysec"),
 
 # Adds each argument to the key of the same number.
 ADD_ALL = "local r = {} for i = 1, #KEYS do r[i] = redis.call('BF.ADD', KEYS[i], ARGV[i]) end return r"
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 def items_of(name, is_long):
@@ -220,7 +214,3 @@ class TransactionsTest(DaemonTest):
                 pairs = items_of(b"script:%d" % number, True)[:2000]
                 self.assertEqual(sum(client.call(*script_of(pairs))), len(pairs))
         self.assertEqual(daemon.stop(), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -7,7 +7,6 @@ import signal
 import socket
 import stat
 import subprocess
-import unittest
 
 from client import Client
 from daemon import SEPALD, DaemonTest, free_port
@@ -172,7 +171,3 @@ class RootTest(DaemonTest):
                               group=self.user.pw_gid, extra_groups=[], check=False)
         self.assertEqual(done.returncode, FAILED)
         self.assertIn('user: only root can become "root"', done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

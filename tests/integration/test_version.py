@@ -71,7 +71,3 @@ class CommitTest(unittest.TestCase):
     def test_a_release_archive_inside_another_repository_has_none(self):
         self.make_repository(pathlib.Path(self.folder.name))
         self.assertEqual(commit_written(self.source, self.output), "")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,7 +6,6 @@ It needs the right to mount. Without it, the tests are skipped.
 import math
 import os
 import shutil
-import unittest
 
 from client import Client, Refused
 from daemon import beside
@@ -195,7 +194,3 @@ class WayOutTest(DiskCase):
                 self.assertEqual(len(client.call("BF.MADD", "load", *range(first, first + 10_000))), 10_000)
             self.assertLessEqual(int(client.info()["journal_bytes"]), 8 * MB)
             self.assertGreater(int(client.info()["rdb_saves"]), 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

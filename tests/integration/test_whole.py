@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-import unittest
 
 from client import Client, Refused
 from daemon import DaemonTest
@@ -92,7 +91,7 @@ class WholeTest(DaemonTest):
             client.call("SELECT", 3)
             self.assert_has(client, "b")
             client.save()
-        self.wait_until(lambda: not adopted_files(self.data))
+        self.eventually("the adopted files stay", lambda: not adopted_files(self.data))
         daemon.stop()
 
     def test_without_a_journal_filters_come_without_files_and_a_save_has_them(self):
@@ -206,10 +205,10 @@ class WholeTest(DaemonTest):
             client = Client.of(daemon)
             client.send(("BF.IMPORT", "users", "large"))
             # The size is known a moment after the start of the import, when its file is open.
-            self.wait_until(lambda: int(watching.info("sepal")["transfer_bytes_total"]) > 0)
+            self.eventually("no import runs", lambda: int(watching.info("sepal")["transfer_bytes_total"]) > 0)
             self.assertEqual(watching.info("sepal")["transfer_running"], "import")
             client.close()
-            self.wait_until(lambda: watching.info("sepal")["transfer_running"] == "")
+            self.eventually("the import goes on", lambda: watching.info("sepal")["transfer_running"] == "")
             self.assertEqual(watching.call("EXISTS", "users"), 0)
             self.assertEqual(adopted_files(self.data), [])
 
@@ -336,19 +335,9 @@ class WholeTest(DaemonTest):
             for _ in range(ROUNDS):
                 client.call("BF.RESERVE", "a", "0.001", 20 * BIG_CAPACITY)
                 client.send(("COPY", "a", "b"))
-                self.wait_until(lambda: other.info("sepal")["transfer_running"] == "copy" or other.call("DBSIZE") == 2)
+                self.eventually("no copy begins", lambda: other.info("sepal")["transfer_running"] == "copy" or other.call("DBSIZE") == 2)
                 self.assertEqual(other.call("FLUSHALL"), b"OK")
                 answers.append(client.receive())
                 self.assertEqual(client.call("DBSIZE"), 0)
                 self.assertEqual(adopted_files(self.data) if answers[-1] == 0 else [], [])
             self.assertIn(0, answers)
-
-    def wait_until(self, holds, seconds=20):
-        deadline = time.monotonic() + seconds
-        while not holds():
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
-
-
-if __name__ == "__main__":
-    unittest.main()

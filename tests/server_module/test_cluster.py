@@ -6,7 +6,6 @@ import pathlib
 import subprocess
 import threading
 import time
-import unittest
 
 import redis
 import redis.sentinel
@@ -253,7 +252,3 @@ class SentinelTest(RedisTest):
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return port
-
-
-if __name__ == "__main__":
-    unittest.main()

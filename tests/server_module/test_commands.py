@@ -4,7 +4,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import unittest
 
 from redis_case import MODULE, Refused, RedisTest, encode, field
 
@@ -244,7 +243,3 @@ class CommandTest(RedisTest):
         client = self.client_of(self.start("--enable-module-command", "yes"))
         self.assertIsInstance(client.pipeline([("MODULE", "LOAD", MODULE)])[0], Refused)
         self.assertEqual(client.call("BF.ADD", "k", "a"), 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

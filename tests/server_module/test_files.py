@@ -7,7 +7,6 @@ import shutil
 import struct
 import threading
 import time
-import unittest
 
 from recorded import aof_of_filters, rdb_of_filters
 from redis_case import Refused, RedisTest, field
@@ -192,7 +191,3 @@ class OwnTest(RedisTest):
         finally:
             ends.set()
             adder.join()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,6 +1,5 @@
 """Filters move between sepald and a Redis server with sepal.so, both ways, by DUMP and RESTORE, MIGRATE, and in pieces."""
 
-import unittest
 
 from redis_case import RedisTest
 
@@ -92,7 +91,3 @@ class MovingTest(RedisTest):
         self.assertEqual(reply, b"OK")
         self.assertGreater(self.ours.call("TTL", "one"), 900)
         self.check_same(self.theirs, self.ours, counts)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,6 @@
 """Replicas of a server with sepal.so: what they are told, and that they have the same bits."""
 
 import random
-import unittest
 
 from redis_case import RedisTest, encode, field
 
@@ -127,7 +126,3 @@ class ReplicationTest(RedisTest):
         self.assertGreater(pieces, 2)
         self.assertEqual(len(set(self.client.call("DEBUG", "DIGEST-VALUE", "k", "moved"))), 1)
         self.assert_same()
-
-
-if __name__ == "__main__":
-    unittest.main()
