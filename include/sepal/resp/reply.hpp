@@ -70,6 +70,11 @@ class Reply {
   void array(std::size_t length);
   void map(std::size_t pairs);   // RESP2: array of twice as many
   void set(std::size_t length);  // RESP2: array
+  // The name in a pair of a map. Its value comes next: reply.field("port").integer(6379).
+  Reply& field(std::string_view name) {
+    bulk(name);
+    return *this;
+  }
   void raw(std::string_view encoded) { buffer_.append(encoded); }
   // A long value whose bytes are there already, or in a source. They are not copied now: fill() appends them
   // piece by piece, so that one long reply does not hold up the other connections. Nothing else may be

@@ -22,6 +22,7 @@
 #include "command/bloom/bloom_row.hpp"
 #include "command/keys/lookup.hpp"
 #include "command/keys/timing.hpp"
+#include "command/run/refuse.hpp"
 #include "command/run/scratch.hpp"
 #include "command/table/families.hpp"
 
@@ -149,10 +150,7 @@ Next add(Context& context, const Addition& addition) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
   const auto [filter, refused] = find_as<Filter>(context, addition.key);
   if (refused) return Next::done;
-  if (filter == nullptr && !addition.create) {
-    context.reply.error(text::filter_not_found);
-    return Next::done;
-  }
+  if (filter == nullptr && !addition.create) return refuse(context, text::filter_not_found);
   if (filter != nullptr) {
     const std::span<bool> added = context.scratch.flags(addition.items.size());
     if (writers::try_add(context.changes, key, *filter, addition.items, added)) {
@@ -222,22 +220,14 @@ void reserve(Context& context, const bloom::ReserveRequest& request, keyspace::D
 // The checks stand in the order of the reference: the options come before the key. So a wrong request gets
 // the same error whether the key is taken or not. A taken key is answered without closing the gate.
 Next bf_reserve(Context& context) {
-  if (context.words.size() > bloom::reserve_words_max(context.words)) {
-    context.reply.error(wrong_arity(context.spec.name));
-    return Next::done;
-  }
+  if (context.words.size() > bloom::reserve_words_max(context.words))
+    return refuse(context, wrong_arity(context.spec.name));
   const auto parsed = bloom::parse_reserve(context.words.subspan(2), default_options(context));
-  if (const auto* refusal = std::get_if<Refusal>(&parsed)) {
-    context.reply.error(refusal->text);
-    return Next::done;
-  }
+  if (const auto* refusal = std::get_if<Refusal>(&parsed)) return refuse(context, refusal->text);
   const auto& request = std::get<bloom::ReserveRequest>(parsed);
   const std::optional<keyspace::Deadline> deadline =
       request.seconds ? time_of(*request.seconds, {.seconds = true}, context.now) : keyspace::no_deadline;
-  if (!deadline) {
-    context.reply.error(bad_expire_time(context.spec.name));
-    return Next::done;
-  }
+  if (!deadline) return refuse(context, bad_expire_time(context.spec.name));
   if (const value::Value* const present = find(context, context.words[1])) {
     if (!refuses_other(context, present, value::Kind::bloom)) context.reply.error(text_of(Errc::key_exists));
     return Next::done;
@@ -276,14 +266,9 @@ Next bf_madd(Context& context) {
 
 Next bf_insert(Context& context) {
   const auto parsed = bloom::parse_insert(context.words.subspan(2), default_options(context));
-  if (const auto* refusal = std::get_if<Refusal>(&parsed)) {
-    context.reply.error(refusal->text);
-    return Next::done;
-  }
-  if (std::holds_alternative<bloom::TooFewWords>(parsed)) {
-    context.reply.error(wrong_arity(context.spec.name));
-    return Next::done;
-  }
+  if (const auto* refusal = std::get_if<Refusal>(&parsed)) return refuse(context, refusal->text);
+  if (std::holds_alternative<bloom::TooFewWords>(parsed))
+    return refuse(context, wrong_arity(context.spec.name));
   const auto& request = std::get<bloom::InsertRequest>(parsed);
   return add(context, {.key = context.words[1],
                        .items = request.items,
@@ -326,22 +311,15 @@ Next bf_mexists(Context& context) {
 Next bf_card(Context& context) {
   const auto [filter, refused] = find_counted_as<Filter>(context, context.words[1]);
   if (refused) return Next::done;
-  context.reply.integer_unsigned(filter != nullptr ? filter->item_count() : 0);
-  return Next::done;
+  return answer_count(context, filter != nullptr ? filter->item_count() : 0);
 }
 
 Next bf_debug(Context& context) {
   constexpr std::size_t words_needed = 2;
-  if (context.words.size() != words_needed) {
-    context.reply.error(wrong_arity(context.spec.name));
-    return Next::done;
-  }
+  if (context.words.size() != words_needed) return refuse(context, wrong_arity(context.spec.name));
   const auto [filter, refused] = find_counted_as<Filter>(context, context.words[1]);
   if (refused) return Next::done;
-  if (filter == nullptr) {
-    context.reply.error(text::filter_not_found);
-    return Next::done;
-  }
+  if (filter == nullptr) return refuse(context, text::filter_not_found);
   const std::vector<bloom::LayerView> layers = filter->layers();
   context.reply.array(1 + layers.size());
   context.reply.bulk("size:" + std::to_string(filter->item_count()));
@@ -352,16 +330,10 @@ Next bf_debug(Context& context) {
 Next bf_info(Context& context) {
   resp::Reply& reply = context.reply;
   constexpr std::size_t words_max = 3;
-  if (context.words.size() > words_max) {
-    reply.error(wrong_arity(context.spec.name));
-    return Next::done;
-  }
+  if (context.words.size() > words_max) return refuse(context, wrong_arity(context.spec.name));
   const auto [filter, refused] = find_counted_as<Filter>(context, context.words[1]);
   if (refused) return Next::done;
-  if (filter == nullptr) {
-    reply.error(text::filter_not_found);
-    return Next::done;
-  }
+  if (filter == nullptr) return refuse(context, text::filter_not_found);
   if (context.words.size() == words_max) {
     const bloom::InfoField* const field = bloom::find_info_field(context.words[2]);
     if (field == nullptr) {

@@ -15,6 +15,7 @@
 #include "command/bloom/mirror_action.hpp"
 #include "command/keys/lookup.hpp"
 #include "command/keys/mirror_state.hpp"
+#include "command/run/refuse.hpp"
 #include "command/table/command_row.hpp"
 #include "command/table/families.hpp"
 
@@ -123,18 +124,12 @@ void change(Context& context, const bloom::Filter& source, MirrorAction action) 
 
 Next bf_mirror(Context& context) {
   const MirrorAction action = mirror_action_of(context.words);
-  if (action == MirrorAction::wrong) {
-    context.reply.error(text::syntax);
-    return Next::done;
-  }
+  if (action == MirrorAction::wrong) return refuse(context, text::syntax);
   const auto [source, refused] = find_as<bloom::Filter>(context, context.words[1]);
   if (refused || (action == MirrorAction::begin &&
                   refuses_other(context, find(context, context.words[2]), value::Kind::bloom)))
     return Next::done;
-  if (source == nullptr) {
-    context.reply.error(text::filter_not_found);
-    return Next::done;
-  }
+  if (source == nullptr) return refuse(context, text::filter_not_found);
   if (action == MirrorAction::tell) {
     tell(context, *source);
     return Next::done;

@@ -11,6 +11,7 @@
 #include "command/bloom/bloom_row.hpp"
 #include "command/keys/lookup.hpp"
 #include "command/keys/mirror_state.hpp"
+#include "command/run/refuse.hpp"
 #include "command/table/families.hpp"
 
 namespace sepal::command {
@@ -39,10 +40,7 @@ std::uint64_t seconds_of_moment(const Context& context, SteadyTime ago) {
 Next bf_stats(Context& context) {
   const auto [filter, refused] = find_counted_as<bloom::Filter>(context, context.words[1]);
   if (refused) return Next::done;
-  if (filter == nullptr) {
-    context.reply.error(text::filter_not_found);
-    return Next::done;
-  }
+  if (filter == nullptr) return refuse(context, text::filter_not_found);
   const bloom::FilterFacts facts = bloom::facts_of(*filter, context.steady_now);
   const SaveStatus save = context.services.persistence.status();
   bloom::StatsOfHost host{.mirror = mirror_of(context, *filter)};

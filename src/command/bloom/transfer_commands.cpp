@@ -16,6 +16,7 @@
 #include "command/bloom/bloom_row.hpp"
 #include "command/keys/lookup.hpp"
 #include "command/run/adopting.hpp"
+#include "command/run/refuse.hpp"
 #include "command/table/families.hpp"
 
 namespace sepal::command {
@@ -91,10 +92,7 @@ Next load_header(Context& context, keyspace::DatabaseKey key, std::span<const st
   if (!context.alone) return Next::need_alone;
   // The client hears of it at the header, and not after it has sent the whole filter. The adoption asks
   // again.
-  if (context.services.keyspace.is_target(key, context.now)) {
-    context.reply.error(text::target_of_mirror);
-    return Next::done;
-  }
+  if (context.services.keyspace.is_target(key, context.now)) return refuse(context, text::target_of_mirror);
   if (const Result<void> begun = begin_upload(context, key, header)) {
     context.reply.ok();
   } else {
@@ -112,10 +110,8 @@ Next load_data(Context& context, keyspace::DatabaseKey key, const writers::Uploa
   const bool ends = outcome == Uploads::Outcome::whole || outcome == Uploads::Outcome::begins_anew;
   if (ends && !context.alone) return Next::need_alone;
   if (outcome == Uploads::Outcome::begins_anew) {
-    if (const Result<void> begun = begin_upload(context, key, piece.bytes); !begun) {
-      context.reply.error(refused_upload(begun.error()));
-      return Next::done;
-    }
+    if (const Result<void> begun = begin_upload(context, key, piece.bytes); !begun)
+      return refuse(context, refused_upload(begun.error()));
     outcome = uploads.load(key, piece, context.now);
   }
   if (outcome == Uploads::Outcome::whole) return adopt_upload(context, key);
@@ -136,10 +132,8 @@ Next bf_scan_dump(Context& context) {
   if (iterator == 0 && !context.alone) return Next::need_alone;
   const auto [filter, refused] = find_counted_as<bloom::Filter>(context, context.words[1]);
   if (refused) return Next::done;
-  if (filter == nullptr || !iterator) {
-    context.reply.error(filter == nullptr ? text::filter_not_found : text::dump_position);
-    return Next::done;
-  }
+  if (filter == nullptr || !iterator)
+    return refuse(context, filter == nullptr ? text::filter_not_found : text::dump_position);
   if (*iterator == 0) {
     append_piece(context.reply, 1, bloom::dump_header(*filter, process_of(context)));
     return Next::done;
@@ -158,10 +152,7 @@ Next bf_scan_dump(Context& context) {
 
 Next bf_load_chunk(Context& context) {
   const auto iterator = parse_integer(context.words[2]);
-  if (!iterator) {
-    context.reply.error(text::load_position);
-    return Next::done;
-  }
+  if (!iterator) return refuse(context, text::load_position);
   if (refuses_other(context, find(context, context.words[1]), value::Kind::bloom)) return Next::done;
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   const auto bytes = std::as_bytes(std::span(context.words[3]));

@@ -64,36 +64,23 @@ void append_log_entry(Context& context, const AclLog::Entry& entry) {
   const std::int64_t updated = milliseconds_of(entry.updated);
   const std::int64_t age = std::max(milliseconds_of(context.now) - updated, std::int64_t{0});
   reply.map(10);
-  reply.bulk("count");
-  reply.integer_unsigned(entry.count);
-  reply.bulk("reason");
-  reply.bulk(name_of_reason(entry.event.reason));
-  reply.bulk("context");
-  reply.bulk(name_of_place(entry.event.place));
-  reply.bulk("object");
-  reply.bulk(entry.event.object);
-  reply.bulk("username");
-  reply.bulk(entry.event.user_name);
-  reply.bulk("age-seconds");
-  reply.real(static_cast<double>(age) / milliseconds_per_second);
-  reply.bulk("client-info");
-  reply.bulk(entry.event.client);
-  reply.bulk("entry-id");
-  reply.integer_unsigned(entry.id);
-  reply.bulk("timestamp-created");
-  reply.integer(milliseconds_of(entry.created));
-  reply.bulk("timestamp-last-updated");
-  reply.integer(updated);
+  reply.field("count").integer_unsigned(entry.count);
+  reply.field("reason").bulk(name_of_reason(entry.event.reason));
+  reply.field("context").bulk(name_of_place(entry.event.place));
+  reply.field("object").bulk(entry.event.object);
+  reply.field("username").bulk(entry.event.user_name);
+  reply.field("age-seconds").real(static_cast<double>(age) / milliseconds_per_second);
+  reply.field("client-info").bulk(entry.event.client);
+  reply.field("entry-id").integer_unsigned(entry.id);
+  reply.field("timestamp-created").integer(milliseconds_of(entry.created));
+  reply.field("timestamp-last-updated").integer(updated);
 }
 
 // Three pairs of a map.
 void append_selector(resp::Reply& reply, const AclSelector& selector) {
-  reply.bulk("commands");
-  reply.bulk(selector.commands());
-  reply.bulk("keys");
-  reply.bulk(selector.keys());
-  reply.bulk("channels");
-  reply.bulk(selector.channels());
+  reply.field("commands").bulk(selector.commands());
+  reply.field("keys").bulk(selector.keys());
+  reply.field("channels").bulk(selector.channels());
 }
 
 // The reply has an element for each user.
@@ -153,16 +140,13 @@ Next acl_get_user(Context& context) {
     return Next::done;
   }
   reply.map(6);
-  reply.bulk("flags");
-  reply.set(user->flags().size());
+  reply.field("flags").set(user->flags().size());
   for (const std::string_view flag : user->flags()) reply.bulk(flag);
-  reply.bulk("passwords");
-  reply.array(user->passwords().size());
+  reply.field("passwords").array(user->passwords().size());
   for (const std::string& password : user->passwords()) reply.bulk(password);
   append_selector(reply, user->selectors().front());
   const auto others = user->selectors().subspan(1);
-  reply.bulk("selectors");
-  reply.array(others.size());
+  reply.field("selectors").array(others.size());
   for (const AclSelector& selector : others) {
     reply.map(3);
     append_selector(reply, selector);
@@ -178,8 +162,7 @@ Next acl_set_user(Context& context) {
   // The texts are those of an ACL file as well, and have no error code.
   if (!wrong.empty()) return refuse(context, "ERR " + wrong);
   keyspace.count_others(users.byte_count());
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 Next acl_delete_users(Context& context) {
@@ -238,8 +221,7 @@ Next acl_log(Context& context) {
   if (context.words.size() == words_max) {
     if (equal_ignoring_case(context.words[2], "RESET")) {
       log.clear();
-      context.reply.ok();
-      return Next::done;
+      return answer_ok(context);
     }
     const std::optional<std::int64_t> given = parse_integer(context.words[2]);
     if (!given) return refuse(context, text::not_an_integer);

@@ -180,8 +180,7 @@ std::string_view wrong_with_options(std::span<const std::string_view> words) {
 }
 
 Next client_id(Context& context) {
-  context.reply.integer_unsigned(context.client.id);
-  return Next::done;
+  return answer_count(context, context.client.id);
 }
 
 Next client_get_name(Context& context) {
@@ -213,13 +212,11 @@ Next client_reply(Context& context) {
   } else if (equal_ignoring_case(word, "OFF")) {
     replies = Replies::none;
   } else if (!equal_ignoring_case(word, "SKIP")) {
-    context.reply.error(text::syntax);
-    return Next::done;
+    return refuse(context, text::syntax);
   } else if (replies != Replies::none) {
     replies = Replies::all_but_two;
   }
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 Next client_set_info(Context& context) {
@@ -248,10 +245,8 @@ Next client_info(Context& context) {
 
 Next client_list(Context& context) {
   ListFilter filter;
-  if (const std::string refused = parse_list(context.words.subspan(2), filter); !refused.empty()) {
-    context.reply.error(refused);
-    return Next::done;
-  }
+  if (const std::string refused = parse_list(context.words.subspan(2), filter); !refused.empty())
+    return refuse(context, refused);
   // The gate is closed (Flag::alone), so no worker changes the state of a client meanwhile.
   std::string lines;
   context.services.clients.for_each([&](const ClientState& client) {
@@ -264,14 +259,10 @@ Next client_list(Context& context) {
 Next client_kill(Context& context) {
   KillFilter filter;
   const Words words = context.words.subspan(2);
-  if (const std::string refused = parse_kill(words, filter); !refused.empty()) {
-    context.reply.error(refused);
-    return Next::done;
-  }
-  if (filter.user_name && context.services.users->find(*filter.user_name) == nullptr) {
-    context.reply.error("ERR No such user '" + std::string(echoed(*filter.user_name)) + "'");
-    return Next::done;
-  }
+  if (const std::string refused = parse_kill(words, filter); !refused.empty())
+    return refuse(context, refused);
+  if (filter.user_name && context.services.users->find(*filter.user_name) == nullptr)
+    return refuse(context, "ERR No such user '" + std::string(echoed(*filter.user_name)) + "'");
   std::vector<std::uint64_t> killed;
   context.services.clients.for_each([&](const ClientState& client) {
     if (filter.takes(client, context)) killed.push_back(client.id);
@@ -318,15 +309,13 @@ Next client_pause(Context& context) {
   constexpr std::int64_t milliseconds_max = std::chrono::milliseconds(pause_max).count();
   const std::chrono::milliseconds time(std::min(*timeout, milliseconds_max));
   context.services.pause.begin(!of_writes, context.steady_now, context.steady_now + time);
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 Next client_unpause(Context& context) {
   context.services.pause.end();
   context.services.clients.pause_ended();
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 // ON is refused, and not taken without effect: a client that keeps replies in a cache must learn that Sepal
@@ -337,27 +326,22 @@ Next client_tracking(Context& context) {
   if (!wrong.empty()) return refuse(context, wrong);
   if (on) return refuse(context, text::no_tracking);
   if (!equal_ignoring_case(context.words[2], "OFF")) return refuse(context, text::syntax);
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 // What the reference answers to a client without tracking.
 Next client_tracking_info(Context& context) {
   constexpr std::size_t field_count = 3;
   context.reply.map(field_count);
-  context.reply.bulk("flags");
-  context.reply.set(1);
+  context.reply.field("flags").set(1);
   context.reply.bulk("off");
-  context.reply.bulk("redirect");
-  context.reply.integer(-1);
-  context.reply.bulk("prefixes");
-  context.reply.array(0);
+  context.reply.field("redirect").integer(-1);
+  context.reply.field("prefixes").array(0);
   return Next::done;
 }
 
 Next client_get_redirection(Context& context) {
-  context.reply.integer(-1);
-  return Next::done;
+  return answer_number(context, -1);
 }
 
 Next client_unblock(Context& context) {
@@ -368,8 +352,7 @@ Next client_unblock(Context& context) {
       !equal_ignoring_case(context.words[3], "ERROR"))
     return refuse(context, text::bad_unblock_reason);
   if (!parse_integer(context.words[2])) return refuse(context, text::not_an_integer);
-  context.reply.integer(0);
-  return Next::done;
+  return answer_number(context, 0);
 }
 
 constexpr Family client_row{.group = "connection",

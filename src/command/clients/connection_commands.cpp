@@ -16,6 +16,7 @@
 
 #include "command/keys/database_number.hpp"
 #include "command/run/client_text.hpp"
+#include "command/run/refuse.hpp"
 #include "command/run/transaction_state.hpp"
 #include "command/table/command_row.hpp"
 #include "command/table/compatibility.hpp"
@@ -64,8 +65,7 @@ Login log_in(Context& context, std::string_view name, std::string_view password)
 
 Next refuse_login(Context& context, Login login) {
   if (login == Login::delayed) return Next::delayed;
-  context.reply.error(login == Login::refused ? text::wrong_password : text::login_unchecked);
-  return Next::done;
+  return refuse(context, login == Login::refused ? text::wrong_password : text::login_unchecked);
 }
 
 // Sets the version of the client and of its reply: the answer to this request is in the new one already.
@@ -109,18 +109,12 @@ std::string parse_hello(std::span<const std::string_view> words, HelloRequest& r
 void append_server(Context& context) {
   resp::Reply& reply = context.reply;
   reply.map(7);
-  reply.bulk("server");
-  reply.bulk(server_name);
-  reply.bulk("version");
-  reply.bulk(redis_version);
-  reply.bulk("proto");
-  reply.integer(context.client.protocol);
-  reply.bulk("id");
-  reply.integer_unsigned(context.client.id);
-  reply.bulk("mode");
-  reply.bulk("standalone");
-  reply.bulk("role");
-  reply.bulk("master");
+  reply.field("server").bulk(server_name);
+  reply.field("version").bulk(redis_version);
+  reply.field("proto").integer(context.client.protocol);
+  reply.field("id").integer_unsigned(context.client.id);
+  reply.field("mode").bulk("standalone");
+  reply.field("role").bulk("master");
   reply.bulk("modules");
   append_modules(reply);
 }
@@ -161,19 +155,15 @@ Next echo(Context& context) {
 // So a HELLO that is refused changes nothing, and one with a wrong option counts as no failed login.
 Next hello(Context& context) {
   HelloRequest request;
-  if (const std::string refused = parse_hello(context.words.subspan(1), request); !refused.empty()) {
-    context.reply.error(refused);
-    return Next::done;
-  }
+  if (const std::string refused = parse_hello(context.words.subspan(1), request); !refused.empty())
+    return refuse(context, refused);
   if (request.credentials) {
     const Login login = log_in(context, request.credentials->user, request.credentials->password);
     if (login != Login::accepted) return refuse_login(context, login);
   }
   // The dispatcher has let it pass (Flag::no_auth), because HELLO may be the login.
-  if (!context.client.authenticated && !context.services.users->open()) {
-    context.reply.error(text::hello_without_authentication);
-    return Next::done;
-  }
+  if (!context.client.authenticated && !context.services.users->open())
+    return refuse(context, text::hello_without_authentication);
   if (request.name) context.client.name = *request.name;
   if (request.protocol) set_protocol(context, *request.protocol);
   append_server(context);
@@ -182,20 +172,14 @@ Next hello(Context& context) {
 
 Next authenticate(Context& context) {
   constexpr std::size_t words_with_user = 3;
-  if (context.words.size() > words_with_user) {
-    context.reply.error(text::syntax);
-    return Next::done;
-  }
+  if (context.words.size() > words_with_user) return refuse(context, text::syntax);
   const bool with_user = context.words.size() == words_with_user;
-  if (!with_user && !context.services.users->standard().needs_password()) {
-    context.reply.error(text::no_password_set);
-    return Next::done;
-  }
+  if (!with_user && !context.services.users->standard().needs_password())
+    return refuse(context, text::no_password_set);
   const Login login =
       log_in(context, with_user ? context.words[1] : Users::default_name, context.words.back());
   if (login != Login::accepted) return refuse_login(context, login);
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 Next quit(Context& context) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "command/run/monitor_text.hpp"
+#include "command/run/refuse.hpp"
 #include "command/table/command_row.hpp"
 #include "command/table/families.hpp"
 
@@ -17,8 +18,7 @@ Next monitor(Context& context) {
     client.monitoring = std::make_unique<Monitoring>(
         context.services.monitors,
         Monitors::Monitor{.client_id = client.id, .worker = context.dispatcher.worker()});
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 // Commands that administer the server are not shown, and QUIT is not, as in the reference. A script is shown

@@ -68,8 +68,7 @@ Next wait(Context& context) {
   if (!parse_integer(context.words[1])) return refuse(context, text::not_an_integer);
   if (const std::string_view wrong = wrong_with_timeout(context.words[2], context.now); !wrong.empty())
     return refuse(context, wrong);
-  context.reply.integer(0);
-  return Next::done;
+  return answer_number(context, 0);
 }
 
 Next wait_for_journal(Context& context) {
@@ -79,16 +78,13 @@ Next wait_for_journal(Context& context) {
   const bool durable = journal_is_durable(context, may_wait);
   context.reply.array(2);
   context.reply.integer(durable ? 1 : 0);
-  context.reply.integer(0);
-  return Next::done;
+  return answer_number(context, 0);
 }
 
 Next replica_of(Context& context) {
   constexpr std::int64_t port_max = 65535;
-  if (equal_ignoring_case(context.words[1], "NO") && equal_ignoring_case(context.words[2], "ONE")) {
-    context.reply.ok();
-    return Next::done;
-  }
+  if (equal_ignoring_case(context.words[1], "NO") && equal_ignoring_case(context.words[2], "ONE"))
+    return answer_ok(context);
   const std::optional<std::int64_t> port = parse_integer(context.words[2]);
   const bool is_port = port && *port >= 0 && *port <= port_max;
   return refuse(context, is_port ? text::no_replication : text::bad_master_port);

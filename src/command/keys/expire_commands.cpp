@@ -11,6 +11,7 @@
 
 #include "command/keys/lookup.hpp"
 #include "command/keys/timing.hpp"
+#include "command/run/refuse.hpp"
 #include "command/table/command_row.hpp"
 #include "command/table/families.hpp"
 
@@ -59,27 +60,16 @@ bool holds(const Condition& condition, Deadline present, std::int64_t time) {
 
 Next set_deadline(Context& context, Timing timing) {
   Condition condition;
-  if (const std::string wrong = parse_conditions(context.words.subspan(3), condition); !wrong.empty()) {
-    context.reply.error(wrong);
-    return Next::done;
-  }
+  if (const std::string wrong = parse_conditions(context.words.subspan(3), condition); !wrong.empty())
+    return refuse(context, wrong);
   const std::optional<std::int64_t> number = parse_integer(context.words[2]);
-  if (!number) {
-    context.reply.error(text::not_an_integer);
-    return Next::done;
-  }
+  if (!number) return refuse(context, text::not_an_integer);
   const std::optional<std::int64_t> time = time_of(*number, timing, context.now);
-  if (!time) {
-    context.reply.error(bad_expire_time(context.spec.name));
-    return Next::done;
-  }
+  if (!time) return refuse(context, bad_expire_time(context.spec.name));
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   // A request that changes nothing is answered here, without closing the gate.
-  if (find(context, key.key) == nullptr ||
-      !holds(condition, context.services.keyspace.deadline(key), *time)) {
-    context.reply.integer(0);
-    return Next::done;
-  }
+  if (find(context, key.key) == nullptr || !holds(condition, context.services.keyspace.deadline(key), *time))
+    return answer_number(context, 0);
   if (!context.alone) return Next::need_alone;
   // Such a deadline is never stored: it may be 0, which stands for no deadline, or negative.
   if (*time <= keyspace::deadline_at(context.now)) {
@@ -87,8 +77,7 @@ Next set_deadline(Context& context, Timing timing) {
   } else {
     context.changes.set_deadline(key, *time);
   }
-  context.reply.integer(1);
-  return Next::done;
+  return answer_number(context, 1);
 }
 
 // Rounded to the nearest, as in the reference.
@@ -101,19 +90,12 @@ Next tell_deadline(Context& context, Timing timing) {
   // The numbers are the reference's.
   constexpr std::int64_t no_such_key = -2;
   constexpr std::int64_t stays = -1;
-  if (find_counted(context, context.words[1]) == nullptr) {
-    context.reply.integer(no_such_key);
-    return Next::done;
-  }
+  if (find_counted(context, context.words[1]) == nullptr) return answer_number(context, no_such_key);
   const Deadline deadline =
       context.services.keyspace.deadline({.database = context.client.database, .key = context.words[1]});
-  if (deadline == no_deadline) {
-    context.reply.integer(stays);
-    return Next::done;
-  }
+  if (deadline == no_deadline) return answer_number(context, stays);
   const std::int64_t time = timing.absolute ? deadline : deadline - keyspace::deadline_at(context.now);
-  context.reply.integer(timing.seconds ? in_seconds(time) : time);
-  return Next::done;
+  return answer_number(context, timing.seconds ? in_seconds(time) : time);
 }
 
 // Whether the time is not in the future, so that the request removes the key, if it removes anything. The
@@ -178,8 +160,7 @@ Next persist(Context& context) {
       find(context, key.key) != nullptr && context.services.keyspace.deadline(key) != no_deadline;
   if (expires && !context.alone) return Next::need_alone;
   if (expires) context.changes.set_deadline(key, no_deadline);
-  context.reply.integer(expires ? 1 : 0);
-  return Next::done;
+  return answer_number(context, expires ? 1 : 0);
 }
 
 constexpr Family deadline_row{.group = "generic", .categories = Category::keyspace, .flags = Flag::fast};

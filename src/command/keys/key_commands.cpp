@@ -12,6 +12,7 @@
 #include "command/keys/lookup.hpp"
 #include "command/keys/mirror_state.hpp"
 #include "command/keys/type_name.hpp"
+#include "command/run/refuse.hpp"
 #include "command/run/scratch.hpp"
 #include "command/table/command_row.hpp"
 #include "command/table/families.hpp"
@@ -32,8 +33,7 @@ Next del(Context& context) {
   std::int64_t removed = 0;
   for (const std::string_view key : context.words.subspan(1))
     if (context.changes.remove({.database = context.client.database, .key = key})) ++removed;
-  context.reply.integer(removed);
-  return Next::done;
+  return answer_number(context, removed);
 }
 
 // EXISTS, and TOUCH: there is no time of access that TOUCH could change. As in the reference, a key that is
@@ -42,8 +42,7 @@ Next count_existing(Context& context) {
   std::int64_t existing = 0;
   for (const std::string_view key : context.words.subspan(1))
     if (find_counted(context, key) != nullptr) ++existing;
-  context.reply.integer(existing);
-  return Next::done;
+  return answer_number(context, existing);
 }
 
 Next type(Context& context) {
@@ -59,16 +58,11 @@ Next rename(Context& context) {
   const keyspace::Mirrors::Link* const link =
       replaced == nullptr ? nullptr
                           : broken_between(context.services.keyspace.mirrors(), context.words[1], *replaced);
-  if (link != nullptr) {
-    context.reply.error(broken_mirror(link->mirror.state));
-    return Next::done;
-  }
+  if (link != nullptr) return refuse(context, broken_mirror(link->mirror.state));
   const keyspace::DatabaseKey target{.database = context.client.database, .key = context.words[2]};
   const bool other = context.words[1] != context.words[2] && find(context, context.words[1]) != nullptr;
-  if (other && context.services.keyspace.is_target(target, context.now)) {
-    context.reply.error(text::target_of_mirror);
-    return Next::done;
-  }
+  if (other && context.services.keyspace.is_target(target, context.now))
+    return refuse(context, text::target_of_mirror);
   const Result<void> renamed =
       context.changes.rename(context.client.database, context.words[1], context.words[2]);
   if (renamed) {
@@ -82,14 +76,8 @@ Next rename(Context& context) {
 // RENAME of a key to a free one replaces no filter. So it needs none of the checks for mirrors: a mirror
 // links filters, and goes on under the new key.
 Next rename_if_free(Context& context) {
-  if (find(context, context.words[1]) == nullptr) {
-    context.reply.error(text::no_such_key);
-    return Next::done;
-  }
-  if (find(context, context.words[2]) != nullptr) {
-    context.reply.integer(0);
-    return Next::done;
-  }
+  if (find(context, context.words[1]) == nullptr) return refuse(context, text::no_such_key);
+  if (find(context, context.words[2]) != nullptr) return answer_number(context, 0);
   const Result<void> renamed =
       context.changes.rename(context.client.database, context.words[1], context.words[2]);
   if (renamed) {
@@ -121,25 +109,18 @@ Next move(Context& context) {
 Next swap_databases(Context& context) {
   const std::optional<std::int64_t> first = parse_integer(context.words[1]);
   const std::optional<std::int64_t> second = parse_integer(context.words[2]);
-  if (!first || !second) {
-    context.reply.error(first ? text::second_database_invalid : text::first_database_invalid);
-    return Next::done;
-  }
+  if (!first || !second)
+    return refuse(context, first ? text::second_database_invalid : text::first_database_invalid);
   const auto database = database_of(*first);
   const auto other = database_of(*second);
-  if (!database || !other) {
-    context.reply.error(text::database_range);
-    return Next::done;
-  }
+  if (!database || !other) return refuse(context, text::database_range);
   context.changes.swap_databases(*database, *other);
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 Next dbsize(Context& context) {
   // Keys past their deadline count until the thread `expiry` has removed them (docs/protocol.md).
-  context.reply.integer_unsigned(context.services.keyspace.size(context.client.database));
-  return Next::done;
+  return answer_count(context, context.services.keyspace.size(context.client.database));
 }
 
 Next random_key(Context& context) {
@@ -155,26 +136,18 @@ Next random_key(Context& context) {
 }
 
 Next flush_database(Context& context) {
-  if (!flush_option_fits(context)) {
-    context.reply.error(text::syntax);
-    return Next::done;
-  }
+  if (!flush_option_fits(context)) return refuse(context, text::syntax);
   context.changes.flush(context.client.database);
   // An upload from before the flush must not get its key after it.
   context.services.uploads->flush(context.client.database);
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 Next flush_all(Context& context) {
-  if (!flush_option_fits(context)) {
-    context.reply.error(text::syntax);
-    return Next::done;
-  }
+  if (!flush_option_fits(context)) return refuse(context, text::syntax);
   context.changes.flush_all();
   context.services.uploads->flush_all();
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 // What expires in both databases, and what moves.

@@ -172,8 +172,7 @@ Next memory_doctor(Context& context) {
 Next memory_purge(Context& context) {
   // A background job does it: no worker waits for the heap.
   context.services.control.give_memory_back();
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 Next memory_allocator_statistics(Context& context) {

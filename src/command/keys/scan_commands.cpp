@@ -143,10 +143,8 @@ Next keys(Context& context) {
 Next scan(Context& context) {
   if (context.partial == nullptr) {
     context.partial = std::make_unique<PartialRun>();
-    if (const auto refusal = parse_scan(context.words, *context.partial)) {
-      context.reply.error(refusal->text);
-      return Next::done;
-    }
+    if (const auto refusal = parse_scan(context.words, *context.partial))
+      return refuse(context, refusal->text);
     // All other clients wait meanwhile.
     if (context.mode.in_transaction)
       context.partial->keys_left = std::min<std::uint64_t>(context.partial->keys_left, whole_items_max);

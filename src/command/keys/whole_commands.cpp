@@ -226,10 +226,7 @@ Next copy(Context& context) {
   // A missing source and a taken target are answered without closing the gate.
   value::Value* const value = find(context, source.key);
   const bool taken = !options.replace && context.services.keyspace.find(target, context.now) != nullptr;
-  if (value == nullptr || taken) {
-    context.reply.integer(0);
-    return Next::done;
-  }
+  if (value == nullptr || taken) return answer_number(context, 0);
   if (!context.alone) return Next::need_alone;
   if (const auto refusal = copy_refusal(context, source, target); !refusal.empty())
     return refuse(context, refusal);

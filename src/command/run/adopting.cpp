@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "command/run/refuse.hpp"
+
 namespace sepal::command {
 namespace {
 
@@ -37,10 +39,7 @@ Next adopt(Context& context, value::ValuePtr value, Adoption adoption) {
                "a value that is not there is adopted, or its client gets no answer");
   const bool at_once =
       !context.changes.recording() || value::image_bytes(*value) <= keyspace::recorded_image_bytes_max;
-  if (!at_once && context.mode.in_transaction) {
-    context.reply.error(text::whole_in_transaction);
-    return Next::done;
-  }
+  if (!at_once && context.mode.in_transaction) return refuse(context, text::whole_in_transaction);
   if (!at_once) {
     adoption.make = [made = std::move(value)](const JobContext& job) -> Result<value::ValuePtr> {
       // The filter is made already. Its memory is in no account before this.

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "command/run/client_text.hpp"
+#include "command/run/refuse.hpp"
 #include "command/run/transaction_state.hpp"
 #include "command/table/absent_commands.hpp"
 #include "command/table/command_row.hpp"
@@ -162,8 +163,7 @@ Dispatcher::Outcome Dispatcher::run_unknown(const Request& request) {
 }
 
 Next answer_refusal(Context& context) {
-  context.reply.error(context.spec.refusal);
-  return Next::done;
+  return refuse(context, context.spec.refusal);
 }
 
 }  // namespace sepal::command

@@ -1,9 +1,10 @@
-// The end of a handler that answers an error.
+// The ends of handlers: an error, OK or a number.
 #pragma once
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/command/run/context.hpp>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,21 @@ namespace sepal::command {
 
 inline Next refuse(Context& context, std::string_view error) {
   context.reply.error(error);
+  return Next::done;
+}
+
+inline Next answer_ok(Context& context) {
+  context.reply.ok();
+  return Next::done;
+}
+
+inline Next answer_number(Context& context, std::int64_t number) {
+  context.reply.integer(number);
+  return Next::done;
+}
+
+inline Next answer_count(Context& context, std::uint64_t count) {
+  context.reply.integer_unsigned(count);
   return Next::done;
 }
 

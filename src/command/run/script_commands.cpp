@@ -138,8 +138,7 @@ Next script_flush(Context& context) {
   // (ScriptRunner::compile).
   context.services.scripts->library.clear();
   context.services.scripts->told_full = false;
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 Next script_kill(Context& context) {
@@ -149,16 +148,12 @@ Next script_kill(Context& context) {
   // runner finds `kill_asked` when the script goes on.
   if (scripts.busy_has_written) return refuse(context, text::unkillable_script);
   scripts.kill_asked = true;
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 Next script_debug(Context& context) {
   const std::string_view mode = context.words[2];
-  if (equal_ignoring_case(mode, "NO")) {
-    context.reply.ok();
-    return Next::done;
-  }
+  if (equal_ignoring_case(mode, "NO")) return answer_ok(context);
   const bool is_known = equal_ignoring_case(mode, "YES") || equal_ignoring_case(mode, "SYNC");
   return refuse(context, is_known ? text::no_script_debugger : text::script_debug_mode);
 }
@@ -171,12 +166,9 @@ Next function_list(Context& context) {
 Next function_stats(Context& context) {
   resp::Reply& reply = context.reply;
   reply.map(2);
-  reply.bulk("running_script");
-  reply.null();
-  reply.bulk("engines");
-  reply.map(1);
-  reply.bulk("LUA");
-  reply.map(2);
+  reply.field("running_script").null();
+  reply.field("engines").map(1);
+  reply.field("LUA").map(2);
   for (const std::string_view count : {"libraries_count", "functions_count"}) {
     reply.bulk(count);
     reply.integer(0);
@@ -185,8 +177,7 @@ Next function_stats(Context& context) {
 }
 
 Next function_flush(Context& context) {
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 constexpr Family script_row{

@@ -95,15 +95,13 @@ bool needs_alone(const ClientState& client) {
 Next multi(Context& context) {
   if (context.client.transaction != nullptr) return refuse(context, text::nested_multi);
   context.client.transaction = std::make_unique<Transaction>();
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 Next discard(Context& context) {
   if (context.client.transaction == nullptr) return refuse(context, text::discard_without_multi);
   end_transaction(context.client);
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 Next watch(Context& context) {
@@ -123,14 +121,12 @@ Next watch(Context& context) {
   for (const std::string_view key : keys)
     if (can_exist(key))
       keyspace.watches().add(*client.watch, {.database = client.database, .key = key}, keyspace, context.now);
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 Next unwatch(Context& context) {
   context.client.watch.reset();
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 // The order matters. A transaction that has failed is answered without closing the gate. The watched keys are

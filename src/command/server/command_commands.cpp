@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "command/run/refuse.hpp"
 #include "command/table/command_index.hpp"
 #include "command/table/command_row.hpp"
 #include "command/table/compatibility.hpp"
@@ -76,12 +77,9 @@ void append_flags(resp::Reply& reply, std::string_view blank_separated) {
 // How a specification finds keys: in a range, or behind a word that counts them.
 void append_key_finder(resp::Reply& reply, const KeySpec& spec, const KeyRange& keys) {
   const bool counted = keys.count_at != 0;
-  reply.bulk("find_keys");
-  reply.map(2);
-  reply.bulk("type");
-  reply.bulk(counted ? "keynum" : "range");
-  reply.bulk("spec");
-  reply.map(3);
+  reply.field("find_keys").map(2);
+  reply.field("type").bulk(counted ? "keynum" : "range");
+  reply.field("spec").map(3);
   reply.bulk(counted ? "keynumidx" : "lastkey");
   // Counted keys are described from the word with their number, which is the begin of the search: that word
   // is 0, and the first key 1.
@@ -95,19 +93,14 @@ void append_key_finder(resp::Reply& reply, const KeySpec& spec, const KeyRange& 
 void append_key_spec(resp::Reply& reply, const KeySpec& spec, const KeyRange& keys) {
   reply.map(keys.note.empty() ? 3 : 4);
   if (!keys.note.empty()) {
-    reply.bulk("notes");
-    reply.bulk(keys.note);
+    reply.field("notes").bulk(keys.note);
   }
   reply.bulk("flags");
   append_flags(reply, spec.flags);
-  reply.bulk("begin_search");
-  reply.map(2);
-  reply.bulk("type");
-  reply.bulk("index");
-  reply.bulk("spec");
-  reply.map(1);
-  reply.bulk("index");
-  reply.integer(spec.index);
+  reply.field("begin_search").map(2);
+  reply.field("type").bulk("index");
+  reply.field("spec").map(1);
+  reply.field("index").integer(spec.index);
   append_key_finder(reply, spec, keys);
 }
 
@@ -181,10 +174,7 @@ template <class Append>
 Next answer_keys(Context& context, const Append& append) {
   const Words words = context.words.subspan(2);
   const KeyQuestion question = ask_for_keys(words);
-  if (!question.refused.empty()) {
-    context.reply.error(question.refused);
-    return Next::done;
-  }
+  if (!question.refused.empty()) return refuse(context, question.refused);
   // Two walks over the words, because the reply begins with the number of keys.
   context.reply.array(key_count(*question.row, words));
   for_each_key(*question.row, words,
@@ -196,10 +186,7 @@ Next command_info(Context& context) {
   resp::Reply& reply = context.reply;
   // COMMAND without a subcommand comes here as well, and has one word.
   const Words names = context.words.size() > 2 ? context.words.subspan(2) : Words{};
-  if (names.size() > described_names_max) {
-    reply.error(too_many_names());
-    return Next::done;
-  }
+  if (names.size() > described_names_max) return refuse(context, too_many_names());
   if (names.empty()) {
     reply.array(command_table().size());
     for (const CommandSpec& row : command_table()) append_row(reply, row);
@@ -217,16 +204,12 @@ Next command_info(Context& context) {
 }
 
 Next command_count(Context& context) {
-  context.reply.integer_unsigned(command_table().size());
-  return Next::done;
+  return answer_count(context, command_table().size());
 }
 
 Next command_list(Context& context) {
   const std::optional<RowFilter> filter = parse_filter(context.words.subspan(2));
-  if (!filter) {
-    context.reply.error(text::syntax);
-    return Next::done;
-  }
+  if (!filter) return refuse(context, text::syntax);
   // Their number stands in front of them, so they are collected first.
   std::vector<std::string_view> names;
   for_each_row([&](const CommandSpec& row) {

@@ -33,19 +33,16 @@ void append_argument(resp::Reply& reply, const SyntaxArgument& argument, std::in
   append_pair(reply, "type", argument.type);
   if (shows_its_name(argument)) append_pair(reply, "display_text", argument.name);
   if (is_key) {
-    reply.bulk("key_spec_index");
-    reply.integer(key_index++);
+    reply.field("key_spec_index").integer(key_index++);
   }
   if (!argument.token.empty()) append_pair(reply, "token", argument.token);
   if (flagged) {
-    reply.bulk("flags");
-    reply.set((argument.optional ? 1u : 0u) + (argument.repeated ? 1u : 0u));
+    reply.field("flags").set((argument.optional ? 1u : 0u) + (argument.repeated ? 1u : 0u));
     if (argument.optional) reply.simple("optional");
     if (argument.repeated) reply.simple("multiple");
   }
   if (argument.arguments.empty()) return;
-  reply.bulk("arguments");
-  reply.array(argument.arguments.size());
+  reply.field("arguments").array(argument.arguments.size());
   for (const SyntaxArgument& inner : argument.arguments) append_argument(reply, inner, key_index);
 }
 
@@ -60,24 +57,19 @@ void append_documentation(resp::Reply& reply, const CommandSpec& row) {
   append_pair(reply, "complexity", row.complexity);
   if (of_module) append_pair(reply, "module", bloom_module_name);
   if (!arguments.empty()) {
-    reply.bulk("arguments");
-    reply.array(arguments.size());
+    reply.field("arguments").array(arguments.size());
     std::int64_t key_index = 0;
     for (const SyntaxArgument& argument : arguments) append_argument(reply, argument, key_index);
   }
   if (row.subcommands.empty()) return;
-  reply.bulk("subcommands");
-  reply.map(row.subcommands.size());
+  reply.field("subcommands").map(row.subcommands.size());
   for (const CommandSpec& subcommand : row.subcommands) append_documentation(reply, subcommand);
 }
 
 }  // namespace
 
 Next command_docs(Context& context) {
-  if (context.words.size() - 2 > described_names_max) {
-    context.reply.error(too_many_names());
-    return Next::done;
-  }
+  if (context.words.size() - 2 > described_names_max) return refuse(context, too_many_names());
   std::vector<const CommandSpec*> rows;
   if (context.words.size() == 2) {
     for (const CommandSpec& row : command_table()) rows.push_back(&row);

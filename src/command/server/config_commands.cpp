@@ -27,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "command/run/refuse.hpp"
 #include "command/server/config_table.hpp"
 #include "command/table/command_row.hpp"
 #include "command/table/families.hpp"
@@ -87,10 +88,7 @@ std::string refuse_clients_max(Services& services, std::uint32_t wanted) {
 Next config_get(Context& context) {
   // Each of these names may be a pattern, and a pattern is compared with every parameter.
   const std::span<const std::string_view> names = context.words.subspan(2);
-  if (names.size() > described_names_max) {
-    context.reply.error(too_many_parameters());
-    return Next::done;
-  }
+  if (names.size() > described_names_max) return refuse(context, too_many_parameters());
   const std::vector<Parameter> all = parameters(context.services.configuration);
   std::vector<Shown> shown;
   for (const std::string_view word : names) {
@@ -112,52 +110,38 @@ Next config_get(Context& context) {
 
 Next config_set(Context& context) {
   const std::span<const std::string_view> pairs = context.words.subspan(2);
-  if (pairs.size() % 2 != 0) {
-    context.reply.error(text::syntax);
-    return Next::done;
-  }
+  if (pairs.size() % 2 != 0) return refuse(context, text::syntax);
   const std::vector<Parameter> all = parameters(context.services.configuration);
-  if (const std::string refused = refuse_names(all, pairs); !refused.empty()) {
-    context.reply.error(refused);
-    return Next::done;
-  }
+  if (const std::string refused = refuse_names(all, pairs); !refused.empty()) return refuse(context, refused);
   const std::unique_ptr<Configuration::Draft> draft = context.services.configuration.draft();
   for (std::size_t at = 0; at < pairs.size(); at += 2) {
     const Parameter* const found = find_parameter(all, pairs[at]);
     SEPAL_ASSERT(found != nullptr && found->set != nullptr, "a parameter is set whose name was refused");
     const Parameter& parameter = *found;
-    if (const std::string wrong = parameter.set(*draft, parameter, pairs[at + 1]); !wrong.empty()) {
-      context.reply.error(set_failed(parameter.name, wrong));
-      return Next::done;
-    }
+    if (const std::string wrong = parameter.set(*draft, parameter, pairs[at + 1]); !wrong.empty())
+      return refuse(context, set_failed(parameter.name, wrong));
   }
   if (const std::string refused = refuse_clients_max(context.services, draft->options().clients_max);
-      !refused.empty()) {
-    context.reply.error(refused);
-    return Next::done;
-  }
+      !refused.empty())
+    return refuse(context, refused);
   // The last step that can fail. It reads files of certificates while the gate is closed (decisions/0031), so
   // a request with another error ends before it.
-  if (const std::string wrong = draft->prepare(); !wrong.empty()) {
-    context.reply.error("ERR CONFIG SET failed - " + wrong);
-    return Next::done;
-  }
+  if (const std::string wrong = draft->prepare(); !wrong.empty())
+    return refuse(context, "ERR CONFIG SET failed - " + wrong);
   draft->apply();
   // After apply(): `services.options` has the new password only now. Done even if the value is the old one,
   // because ACL SETUSER may have given `default` another password.
   for (std::size_t at = 0; at < pairs.size(); at += 2)
     if (equal_ignoring_case(pairs[at], "requirepass"))
       context.services.users->set_default_password(context.services.options.password);
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 Next config_rewrite(Context& context) {
   // A thread in the background writes the file and then answers the client, because no worker waits for the
   // disk.
   if (context.services.control.rewrite_config_for(context.client.id)) return Next::wait;
-  context.reply.error(text::no_config_file);
-  return Next::done;
+  return refuse(context, text::no_config_file);
 }
 
 Next config_reset_stat(Context& context) {
@@ -171,8 +155,7 @@ Next config_reset_stat(Context& context) {
   // The sampler remembers earlier values of the counters. Compared with these, the next rates would be 0.
   context.services.rates->reset(context.steady_now);
   context.services.acl_log->reset_counts();
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 constexpr Family config_row{.group = "server",

@@ -58,10 +58,8 @@ CallTimes call_times(const Context& context, const CommandSpec& row) {
 void append_call_times(resp::Reply& reply, const CommandSpec& row, const CallTimes& times) {
   reply.bulk(row.name);
   reply.map(2);
-  reply.bulk("calls");
-  reply.integer_unsigned(times.calls);
-  reply.bulk("histogram_usec");
-  reply.map(times.counts.size());
+  reply.field("calls").integer_unsigned(times.calls);
+  reply.field("histogram_usec").map(times.counts.size());
   for (const auto& [microseconds, calls] : times.counts) {
     reply.integer_unsigned(microseconds);
     reply.integer_unsigned(calls);
@@ -116,8 +114,7 @@ Next latency_history(Context& context) {
 }
 
 Next latency_reset(Context& context) {
-  context.reply.integer_unsigned(context.services.latency_events->reset(context.words.subspan(2)));
-  return Next::done;
+  return answer_count(context, context.services.latency_events->reset(context.words.subspan(2)));
 }
 
 Next latency_graph(Context& context) {

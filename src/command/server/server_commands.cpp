@@ -4,6 +4,7 @@
 #include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
+#include "command/run/refuse.hpp"
 #include "command/table/command_row.hpp"
 #include "command/table/compatibility.hpp"
 #include "command/table/families.hpp"
@@ -50,18 +51,14 @@ ShutdownOptions parse_shutdown(std::span<const std::string_view> words) {
 Next save(Context& context) {
   const Result<void> started = context.services.persistence.start_save_for(context.client.id);
   if (started) return Next::wait;
-  context.reply.error(refused_save(started.error()));
-  return Next::done;
+  return refuse(context, refused_save(started.error()));
 }
 
 Next background_save(Context& context) {
   // SCHEDULE changes nothing. In the reference it waits for a rewrite of the append-only file, and Sepal has
   // no such rewrite.
   const bool scheduled = context.words.size() == 2 && equal_ignoring_case(context.words[1], "SCHEDULE");
-  if (context.words.size() != 1 && !scheduled) {
-    context.reply.error(text::syntax);
-    return Next::done;
-  }
+  if (context.words.size() != 1 && !scheduled) return refuse(context, text::syntax);
   const Result<void> started = context.services.persistence.start_save();
   if (started) {
     context.reply.simple("Background saving started");
@@ -85,27 +82,18 @@ Next rewrite_journal(Context& context) {
 
 Next last_save(Context& context) {
   const WallTime at = context.services.persistence.status().last_success;
-  context.reply.integer(std::chrono::duration_cast<std::chrono::seconds>(at.time_since_epoch()).count());
-  return Next::done;
+  return answer_number(context,
+                       std::chrono::duration_cast<std::chrono::seconds>(at.time_since_epoch()).count());
 }
 
 Next shut_down(Context& context) {
   const ShutdownOptions options = parse_shutdown(context.words.subspan(1));
-  if (options.contradict()) {
-    context.reply.error(text::syntax);
-    return Next::done;
-  }
+  if (options.contradict()) return refuse(context, text::syntax);
   // The row has Flag::allow_busy for NOSAVE alone: so a client can stop the server while a script runs for
   // too long. The other forms are refused, as most commands are.
-  if (context.services.busy && !options.no_save) {
-    context.reply.error(text::busy_script);
-    return Next::done;
-  }
+  if (context.services.busy && !options.no_save) return refuse(context, text::busy_script);
   // A stop that has begun cannot be cancelled, so there is never anything to abort.
-  if (options.abort) {
-    context.reply.error(text::no_shutdown);
-    return Next::done;
-  }
+  if (options.abort) return refuse(context, text::no_shutdown);
   // The client gets no reply, as in the reference. It learns from the end of its connection that the server
   // stops.
   context.services.control.request_stop(options.no_save ? StopMode::no_save : StopMode::save);

@@ -73,14 +73,12 @@ Next slow_log_get(Context& context) {
 }
 
 Next slow_log_length(Context& context) {
-  context.reply.integer_unsigned(context.services.slow_log->size());
-  return Next::done;
+  return answer_count(context, context.services.slow_log->size());
 }
 
 Next slow_log_reset(Context& context) {
   context.services.slow_log->reset();
-  context.reply.ok();
-  return Next::done;
+  return answer_ok(context);
 }
 
 namespace {

@@ -266,10 +266,7 @@ Next set_bit(Context& context) {
     // A bit that is clear already needs no change. Beyond the end the string must grow even for a 0, as in
     // Redis.
     const bool within = *position / 8 < found.length();
-    if (!value && within && !found.string().bit(*position)) {
-      context.reply.integer(0);
-      return Next::done;
-    }
+    if (!value && within && !found.string().bit(*position)) return answer_number(context, 0);
     const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
     const auto was_set =
         value ? writers::try_set_bit(context.changes, key, *found.value, *position) : std::nullopt;
@@ -280,8 +277,7 @@ Next set_bit(Context& context) {
       } else {
         context.stats.bits_set.add(1);
       }
-      context.reply.integer(*was_set ? 1 : 0);
-      return Next::done;
+      return answer_number(context, *was_set ? 1 : 0);
     }
   }
   return context.alone ? write_bit(context, found, *position, value) : Next::need_alone;
@@ -292,8 +288,7 @@ Next get_bit(Context& context) {
   if (!position) return refuse(context, text::bit_position);
   const FoundString found = find_string_counted(context, context.words[1]);
   if (found.refused) return Next::done;
-  context.reply.integer(found.value != nullptr && found.string().bit(*position) ? 1 : 0);
-  return Next::done;
+  return answer_number(context, found.value != nullptr && found.string().bit(*position) ? 1 : 0);
 }
 
 Next set_bit_together(Context& context, Words positions, std::span<bool> were_set) {
@@ -343,8 +338,7 @@ Next count_bits(Context& context) {
   std::uint64_t count = part.begin == part.end ? 0 : found.string().count(part);
   if (context.partial != nullptr) count = context.partial->counted += count;
   if (part.end < bits.end) return Next::more;
-  context.reply.integer_unsigned(count);
-  return Next::done;
+  return answer_count(context, count);
 }
 
 Next find_bit(Context& context) {
@@ -357,10 +351,7 @@ Next find_bit(Context& context) {
   const FoundString found = find_string_part(context, context.words[1]);
   if (found.refused) return Next::done;
   const bool value = bit == "1";
-  if (found.value == nullptr) {
-    context.reply.integer(value ? -1 : 0);
-    return Next::done;
-  }
+  if (found.value == nullptr) return answer_number(context, value ? -1 : 0);
   const BitRange bits = bits_of(range, found.length());
   const BitRange part = next_part(context, bits);
   const auto position = part.begin == part.end ? std::nullopt : found.string().find(value, part);
@@ -393,8 +384,7 @@ Next combine_bits(Context& context) {
   if (sources->length() != 0) return put_result(context, std::move(*sources), target.key);
   // As in Redis, an empty result removes the key.
   context.changes.remove(target);
-  context.reply.integer(0);
-  return Next::done;
+  return answer_number(context, 0);
 }
 
 constexpr Family bitmap_row{.group = "bitmap", .categories = Category::bitmap};

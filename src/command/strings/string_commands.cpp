@@ -374,10 +374,7 @@ Next set(Context& context) {
 
 Next set_if_free(Context& context) {
   const bool taken = find(context, context.words[1]) != nullptr;
-  if (taken) {
-    context.reply.integer(0);
-    return Next::done;
-  }
+  if (taken) return answer_number(context, 0);
   return put_string(context, {.key = context.words[1],
                               .bytes = context.words[2],
                               .answer = [](resp::Reply& reply) { reply.integer(1); },
@@ -426,17 +423,13 @@ Next append(Context& context) {
   if (refuse_length(context, found.length(), bytes.size() - done)) return Next::done;
   if (!context.alone) return Next::need_alone;
   // Nothing changes. If the key is free, APPEND of no bytes makes an empty string, as in Redis.
-  if (bytes.empty() && found.value != nullptr) {
-    context.reply.integer_unsigned(found.length());
-    return Next::done;
-  }
+  if (bytes.empty() && found.value != nullptr) return answer_count(context, found.length());
   // The string may be replaced when it is written, so its length is taken before.
   const std::uint64_t length = found.length();
   const std::string_view part = next_bytes(context, bytes);
   if (!write_string(context, context.words[1], length, as_bytes(part))) return Next::done;
   if (!was_last(context, bytes)) return Next::more;
-  context.reply.integer_unsigned(length + part.size());
-  return Next::done;
+  return answer_count(context, length + part.size());
 }
 
 Next set_range(Context& context) {
@@ -447,10 +440,7 @@ Next set_range(Context& context) {
   if (found.refused) return Next::done;
   const std::string_view bytes = context.words[3];
   // As in Redis, no bytes change nothing: no string is made, and none grows to the offset.
-  if (bytes.empty()) {
-    context.reply.integer_unsigned(found.length());
-    return Next::done;
-  }
+  if (bytes.empty()) return answer_count(context, found.length());
   const auto begin = static_cast<std::uint64_t>(*offset);
   if (refuse_length(context, begin, bytes.size())) return Next::done;
   if (!context.alone) return Next::need_alone;
@@ -460,8 +450,7 @@ Next set_range(Context& context) {
   const auto before = static_cast<std::uint64_t>(part.data() - bytes.data());
   if (!write_string(context, context.words[1], begin + before, as_bytes(part))) return Next::done;
   if (!was_last(context, bytes)) return Next::more;
-  context.reply.integer_unsigned(length);
-  return Next::done;
+  return answer_count(context, length);
 }
 
 Next get_range(Context& context) {

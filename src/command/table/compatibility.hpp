@@ -20,14 +20,10 @@ inline constexpr std::int64_t bloom_module_version = 20802;
 inline void append_modules(resp::Reply& reply) {
   reply.array(1);
   reply.map(4);
-  reply.bulk("name");
-  reply.bulk(bloom_module_name);
-  reply.bulk("ver");
-  reply.integer(bloom_module_version);
-  reply.bulk("path");
-  reply.bulk("");
-  reply.bulk("args");
-  reply.array(0);
+  reply.field("name").bulk(bloom_module_name);
+  reply.field("ver").integer(bloom_module_version);
+  reply.field("path").bulk("");
+  reply.field("args").array(0);
 }
 
 }  // namespace sepal::command
