@@ -17,14 +17,10 @@ std::atomic<Format> format_of_lines{Format::text};
 
 spdlog::level::level_enum level_of(Level level) {
   switch (level) {
-    case Level::debug:
-      return spdlog::level::debug;
-    case Level::info:
-      return spdlog::level::info;
-    case Level::warn:
-      return spdlog::level::warn;
-    case Level::error:
-      break;
+    case Level::debug: return spdlog::level::debug;
+    case Level::info: return spdlog::level::info;
+    case Level::warn: return spdlog::level::warn;
+    case Level::error: break;
   }
   return spdlog::level::err;
 }

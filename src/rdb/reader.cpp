@@ -238,18 +238,11 @@ void Reader::end() {
 void Reader::skip_field(std::uint64_t opcode) {
   switch (static_cast<Opcode>(opcode)) {
     case Opcode::signed_number:
-    case Opcode::number:
-      length();
-      return;
-    case Opcode::single:
-      return skip(sizeof(float));
-    case Opcode::real:
-      return skip(sizeof(double));
-    case Opcode::string:
-      string();
-      return;
-    default:
-      failed_ = true;
+    case Opcode::number: length(); return;
+    case Opcode::single: return skip(sizeof(float));
+    case Opcode::real: return skip(sizeof(double));
+    case Opcode::string: string(); return;
+    default: failed_ = true;
   }
 }
 

@@ -29,18 +29,12 @@ constexpr int hex_digit(char c) {
 
 constexpr char unescaped(char c) {
   switch (c) {
-    case 'n':
-      return '\n';
-    case 'r':
-      return '\r';
-    case 't':
-      return '\t';
-    case 'a':
-      return '\a';
-    case 'b':
-      return '\b';
-    default:
-      return c;
+    case 'n': return '\n';
+    case 'r': return '\r';
+    case 't': return '\t';
+    case 'a': return '\a';
+    case 'b': return '\b';
+    default: return c;
   }
 }
 

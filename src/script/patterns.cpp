@@ -96,12 +96,10 @@ class Matcher {
     for (;;) {
       step();
       switch (*p) {
-        case '\0':
-          return s;
+        case '\0': return s;
         case '(':
           return p[1] == ')' ? open_capture(s, p + 2, position_only) : open_capture(s, p + 1, unfinished);
-        case ')':
-          return close_capture(s, p + 1);
+        case ')': return close_capture(s, p + 1);
         case '$':
           if (p[1] == '\0') return s == end_ ? s : nullptr;
           break;
@@ -111,8 +109,7 @@ class Matcher {
             continue;
           }
           break;
-        default:
-          break;
+        default: break;
       }
       const char* const after = class_end(p);
       if (const Found found = match_repeated(s, p, after); found.decided) return found.end;
@@ -150,12 +147,9 @@ class Matcher {
           if (const char* const end = match(s + 1, after + 1)) return {true, end};
         p = after + 1;
         return {};
-      case '*':
-        return {true, expand(s, p, after)};
-      case '+':
-        return {true, is_one(s, p, after) ? expand(s + 1, p, after) : nullptr};
-      case '-':
-        return {true, expand_little(s, p, after)};
+      case '*': return {true, expand(s, p, after)};
+      case '+': return {true, is_one(s, p, after) ? expand(s + 1, p, after) : nullptr};
+      case '-': return {true, expand_little(s, p, after)};
       default:
         if (!is_one(s, p, after)) return {true, nullptr};
         ++s;
@@ -242,14 +236,10 @@ class Matcher {
   bool is_one(const char* s, const char* p, const char* after) {
     if (s >= end_) return false;
     switch (*p) {
-      case '.':
-        return true;
-      case escape:
-        return in_class(byte_of(*s), byte_of(p[1]));
-      case '[':
-        return in_set(byte_of(*s), p, after - 1);
-      default:
-        return *p == *s;
+      case '.': return true;
+      case escape: return in_class(byte_of(*s), byte_of(p[1]));
+      case '[': return in_set(byte_of(*s), p, after - 1);
+      default: return *p == *s;
     }
   }
 
@@ -424,8 +414,7 @@ void add_replacement(lua_State* lua, Matcher& matcher, luaL_Buffer& to, Place pl
       matcher.push_capture(0, place.begin, place.end);
       lua_gettable(lua, 3);
       break;
-    default:
-      return add_text(lua, matcher, to, place);
+    default: return add_text(lua, matcher, to, place);
   }
   if (lua_toboolean(lua, -1) == 0) {
     lua_pop(lua, 1);

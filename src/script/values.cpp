@@ -116,16 +116,11 @@ class Appender {
  private:
   void append_top() {
     switch (lua_type(lua_, -1)) {
-      case LUA_TSTRING:
-        return append_bytes(text());
-      case LUA_TBOOLEAN:
-        return append_boolean(lua_toboolean(lua_, -1) != 0);
-      case LUA_TNUMBER:
-        return reply_.integer(whole(lua_tonumber(lua_, -1)));
-      case LUA_TTABLE:
-        return append_table();
-      default:
-        return reply_.null();
+      case LUA_TSTRING: return append_bytes(text());
+      case LUA_TBOOLEAN: return append_boolean(lua_toboolean(lua_, -1) != 0);
+      case LUA_TNUMBER: return reply_.integer(whole(lua_tonumber(lua_, -1)));
+      case LUA_TTABLE: return append_table();
+      default: return reply_.null();
     }
   }
 
@@ -298,33 +293,20 @@ void push_reply(lua_State* lua, std::string_view& encoded) {
   // For types whose line is no number this is 0, and not used.
   const auto count = parse_whole<std::int64_t>(line).value_or(0);
   switch (type) {
-    case '+':
-      push_bytes(lua, line);
-      return in_table(lua, "ok");
-    case '-':
-      return push_command_error(lua, line);
-    case ':':
-      return lua_pushnumber(lua, static_cast<lua_Number>(count));
+    case '+': push_bytes(lua, line); return in_table(lua, "ok");
+    case '-': return push_command_error(lua, line);
+    case ':': return lua_pushnumber(lua, static_cast<lua_Number>(count));
     case '$':
       if (count < 0) return lua_pushboolean(lua, 0);
       return push_bytes(lua, take_bytes(encoded, static_cast<std::size_t>(count)));
-    case '*':
-      return push_array(lua, encoded, count);
-    case '%':
-      return push_map(lua, encoded, count);
-    case '~':
-      return push_set(lua, encoded, count);
-    case '_':
-      return lua_pushnil(lua);
-    case '#':
-      return lua_pushboolean(lua, static_cast<int>(line == "t"));
-    case ',':
-      lua_pushnumber(lua, parse_whole<double>(line).value_or(0));
-      return in_table(lua, "double");
-    case '=':
-      return push_verbatim(lua, take_bytes(encoded, static_cast<std::size_t>(count)));
-    default:
-      SEPAL_ASSERT(false, "a reply of our own has a type that scripts do not know");
+    case '*': return push_array(lua, encoded, count);
+    case '%': return push_map(lua, encoded, count);
+    case '~': return push_set(lua, encoded, count);
+    case '_': return lua_pushnil(lua);
+    case '#': return lua_pushboolean(lua, static_cast<int>(line == "t"));
+    case ',': lua_pushnumber(lua, parse_whole<double>(line).value_or(0)); return in_table(lua, "double");
+    case '=': return push_verbatim(lua, take_bytes(encoded, static_cast<std::size_t>(count)));
+    default: SEPAL_ASSERT(false, "a reply of our own has a type that scripts do not know");
   }
 }
 

@@ -36,10 +36,8 @@ bool concerns_one_connection(int error) {
     case ENETDOWN:
     case ENETUNREACH:
     case EHOSTDOWN:
-    case EHOSTUNREACH:
-      return true;
-    default:
-      return false;
+    case EHOSTUNREACH: return true;
+    default: return false;
   }
 }
 

@@ -28,24 +28,18 @@ std::string_view advice_for(tls::Failure failure) {
       return "give the client a certificate that tls_ca_cert_file has signed, or see tls_auth_clients";
     case tls::Failure::refused_by_peer:
       return "give the client the CA of tls_cert_file, and use a name that is in this certificate";
-    case tls::Failure::protocol:
-      return "let the client speak TLS 1.2 or later at tls_port";
-    case tls::Failure::closed:
-      break;
+    case tls::Failure::protocol: return "let the client speak TLS 1.2 or later at tls_port";
+    case tls::Failure::closed: break;
   }
   return "none, unless the client is one of yours: its own log may say more";
 }
 
 std::atomic<std::uint64_t>& tally_of(HandshakeTallies& tallies, tls::Failure failure) {
   switch (failure) {
-    case tls::Failure::certificate:
-      return tallies.certificate_refused;
-    case tls::Failure::refused_by_peer:
-      return tallies.refused_by_client;
-    case tls::Failure::protocol:
-      return tallies.not_tls;
-    case tls::Failure::closed:
-      break;
+    case tls::Failure::certificate: return tallies.certificate_refused;
+    case tls::Failure::refused_by_peer: return tallies.refused_by_client;
+    case tls::Failure::protocol: return tallies.not_tls;
+    case tls::Failure::closed: break;
   }
   return tallies.closed;
 }
@@ -123,15 +117,11 @@ void Handshakes::go_on(Pending& pending) {
     pending.user_field = context->user_field();
   }
   switch (pending.connection->handshake()) {
-    case tls::Connection::Status::wants_read:
-      return watch(pending, session::readable);
-    case tls::Connection::Status::wants_write:
-      return watch(pending, session::writable);
-    case tls::Connection::Status::done:
-      return finish(pending);
+    case tls::Connection::Status::wants_read: return watch(pending, session::readable);
+    case tls::Connection::Status::wants_write: return watch(pending, session::writable);
+    case tls::Connection::Status::done: return finish(pending);
     case tls::Connection::Status::ended:
-    case tls::Connection::Status::failed:
-      return fail(pending);
+    case tls::Connection::Status::failed: return fail(pending);
   }
 }
 

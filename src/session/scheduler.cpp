@@ -107,14 +107,12 @@ void Scheduler::ready(Client& client, std::uint32_t events) {
     case State::sending:
       if (client.outbox.empty()) proceed(client);
       break;
-    case State::lingering:
-      return discard(client);
+    case State::lingering: return discard(client);
     // What the peer has sent runs, also if the peer is gone by now. The streams stay watched, which saves
     // system calls: the events are told again each turn, and are ignored here.
     case State::received:
     case State::queued:
-    case State::kept:
-      return;
+    case State::kept: return;
     // proceed() says for which jobs it watches `peer_gone`.
     case State::waiting:
       if ((events & (broken | peer_gone)) != 0) close(client);
@@ -174,16 +172,13 @@ void Scheduler::receive(Client& client) {
       // stop() reads a last time from each client that waits for bytes. From this one nothing has come.
       if (stopping_) finish(client);
       return;
-    case Stream::Status::failed:
-      return close(client);
+    case Stream::Status::failed: return close(client);
     case Stream::Status::ended:
       client.peer_ended = true;
       // A peer may send its last requests and end its side at once. They still run and are answered.
       client.session.input_ended();
       break;
-    case Stream::Status::done:
-      client.session.input_arrived(received.byte_count);
-      break;
+    case Stream::Status::done: client.session.input_arrived(received.byte_count); break;
   }
   client.state = State::received;
   round_.push_back(&client);
@@ -372,8 +367,7 @@ void Scheduler::proceed(Client& client) {
       // A job for this client alone must end when the client goes, so its end must be noticed. A save goes on
       // without the client that asked for it.
       return watch(client, client.session.client().lifeline.tied() ? peer_gone : 0);
-    case Step::hold:
-      return hold(client);
+    case Step::hold: return hold(client);
     case Step::later:
       client.state = State::put_off;
       put_off_.push_back(client.id());
@@ -384,8 +378,7 @@ void Scheduler::proceed(Client& client) {
       paused_.emplace(client.session.paused_until(), client.id());
       // A client that guesses passwords and leaves must not keep its place.
       return watch(client, client.session.client().login_failed ? peer_gone : 0);
-    case Step::close:
-      return finish(client);
+    case Step::close: return finish(client);
   }
 }
 

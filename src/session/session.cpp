@@ -330,20 +330,15 @@ bool Session::run_request(Batch& batch, bool alone) {
     case command::Next::need_alone:
       SEPAL_ASSERT(!alone, "a request that runs alone does not ask to be alone");
       return false;
-    case command::Next::later:
-      return put_off(batch, Step::later);
+    case command::Next::later: return put_off(batch, Step::later);
     case command::Next::paused:
       paused_until_ = environment_.services.pause.until();
       return put_off(batch, Step::pause);
-    case command::Next::delayed:
-      paused_until_ = client_.login_due;
-      return put_off(batch, Step::pause);
-    case command::Next::more:
-      return part_ran(batch, alone);
+    case command::Next::delayed: paused_until_ = client_.login_due; return put_off(batch, Step::pause);
+    case command::Next::more: return part_ran(batch, alone);
     case command::Next::done:
     case command::Next::wait:
-    case command::Next::close:
-      break;
+    case command::Next::close: break;
   }
   SEPAL_ASSERT(partial_ == nullptr, "a request that has ended keeps the state of a long one");
   // A client that waits has no reply yet: answer() drops it.

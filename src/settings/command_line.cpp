@@ -48,24 +48,18 @@ struct CommandLine {
 
 std::string kind_text(const Setting& setting) {
   switch (setting.kind) {
-    case Kind::bytes:
-      return "SIZE";
-    case Kind::seconds:
-      return "TIME";
-    case Kind::permissions:
-      return "OCTAL";
-    case Kind::addresses:
-      return "ADDRESS...";
+    case Kind::bytes: return "SIZE";
+    case Kind::seconds: return "TIME";
+    case Kind::permissions: return "OCTAL";
+    case Kind::addresses: return "ADDRESS...";
     case Kind::choice: {
       std::string text;
       for (const std::string_view choice : setting.choices)
         text += (text.empty() ? "" : "|") + std::string(choice);
       return text;
     }
-    case Kind::text:
-      return "TEXT";
-    default:
-      return "NUMBER";
+    case Kind::text: return "TEXT";
+    default: return "NUMBER";
   }
 }
 

@@ -85,19 +85,16 @@ Result<Value> convert_integer(const Setting& setting, const toml::value<std::int
     case Kind::count:
       // A number below zero becomes a huge one here, and both are out of every range.
     case Kind::bytes:
-    case Kind::seconds:
-      return check_range(setting, natural);
+    case Kind::seconds: return check_range(setting, natural);
     case Kind::permissions:
       // Without TOML's octal prefix, 700 would mean other permissions than the user wants.
       if ((node.flags() & toml::value_flags::format_as_octal) == toml::value_flags::none) return refused();
       return check_range(setting, natural);
-    case Kind::rate:
-      return check_range(setting, static_cast<double>(number));
+    case Kind::rate: return check_range(setting, static_cast<double>(number));
     case Kind::seed:
       if (number < 0) return refused();
       return Value(Seed(natural));
-    default:
-      return refused();
+    default: return refused();
   }
 }
 

@@ -21,12 +21,9 @@ namespace {
 std::string wrong_kind(const Setting& setting) {
   switch (setting.kind) {
     case Kind::count:
-    case Kind::seconds:
-      return "argument couldn't be parsed into an integer";
-    case Kind::bytes:
-      return "argument must be a memory value";
-    case Kind::rate:
-      return "argument must be between 0 and 1 exclusive";
+    case Kind::seconds: return "argument couldn't be parsed into an integer";
+    case Kind::bytes: return "argument must be a memory value";
+    case Kind::rate: return "argument must be between 0 and 1 exclusive";
     case Kind::choice: {
       std::string text = "argument(s) must be one of the following: ";
       for (const std::string_view choice : setting.choices)
@@ -63,8 +60,7 @@ Result<Value> parse_parameter(const Setting& setting, std::string_view text) {
   switch (setting.kind) {
     case Kind::count:
     case Kind::bytes:
-    case Kind::seconds:
-      return parse_numeric(setting, text);
+    case Kind::seconds: return parse_numeric(setting, text);
     case Kind::rate:
       if (const auto rate = parse_real(text)) value = *rate;
       break;

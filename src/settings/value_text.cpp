@@ -30,14 +30,12 @@ Error refuse(const Setting& setting) {
 // The text of one end of the range, in the setting's unit.
 std::string end_text(const Setting& setting, std::uint64_t end) {
   switch (setting.kind) {
-    case Kind::bytes:
-      return bytes_text(end);
+    case Kind::bytes: return bytes_text(end);
     case Kind::permissions: {
       std::array<char, 24> octal{};
       return {octal.data(), std::to_chars(octal.data(), octal.data() + octal.size(), end, 8).ptr};
     }
-    default:
-      return std::to_string(end);
+    default: return std::to_string(end);
   }
 }
 
@@ -156,10 +154,8 @@ bool in_range(const Setting& setting, const Value& value) {
       const auto& addresses = std::get<std::vector<std::string>>(value);
       return within(addresses.size()) && std::all_of(addresses.begin(), addresses.end(), is_address);
     }
-    case Kind::seed:
-      return true;
-    default:
-      return within(std::get<std::uint64_t>(value));
+    case Kind::seed: return true;
+    default: return within(std::get<std::uint64_t>(value));
   }
 }
 
@@ -179,23 +175,15 @@ std::string seed_text(const Seed& seed) {
 
 Result<Value> parse_value(const Setting& setting, std::string_view text) {
   switch (setting.kind) {
-    case Kind::count:
-      return parse_number(setting, parse_whole<std::uint64_t>(text));
-    case Kind::bytes:
-      return parse_number(setting, parse_bytes(text));
-    case Kind::seconds:
-      return parse_number(setting, parse_seconds(text));
-    case Kind::permissions:
-      return parse_number(setting, parse_whole<std::uint64_t>(text, 8));
-    case Kind::rate:
-      return parse_rate(setting, text);
-    case Kind::addresses:
-      return parse_addresses(setting, text);
-    case Kind::seed:
-      return parse_seed(setting, text);
+    case Kind::count: return parse_number(setting, parse_whole<std::uint64_t>(text));
+    case Kind::bytes: return parse_number(setting, parse_bytes(text));
+    case Kind::seconds: return parse_number(setting, parse_seconds(text));
+    case Kind::permissions: return parse_number(setting, parse_whole<std::uint64_t>(text, 8));
+    case Kind::rate: return parse_rate(setting, text);
+    case Kind::addresses: return parse_addresses(setting, text);
+    case Kind::seed: return parse_seed(setting, text);
     case Kind::text:
-    case Kind::choice:
-      break;
+    case Kind::choice: break;
   }
   return check_range(setting, std::string(text));
 }
@@ -212,29 +200,23 @@ Result<Value> check_range(const Setting& setting, Value value) {
 
 std::string allowed_text(const Setting& setting) {
   switch (setting.kind) {
-    case Kind::count:
-      return "must be a whole number " + between(setting);
+    case Kind::count: return "must be a whole number " + between(setting);
     case Kind::bytes:
       return "must be bytes, as in 1048576 or \"64mb\" (kb, mb, gb of 1024; k, m, g of 1000), " +
              between(setting);
-    case Kind::seconds:
-      return "must be seconds, as in 90, \"5m\" or \"1h\", " + between(setting);
-    case Kind::permissions:
-      return "must be permissions in octal, as in \"700\", " + between(setting);
-    case Kind::rate:
-      return "must be a number from " + digits_of_real(bloom::error_rate_min) + " to below 1";
+    case Kind::seconds: return "must be seconds, as in 90, \"5m\" or \"1h\", " + between(setting);
+    case Kind::permissions: return "must be permissions in octal, as in \"700\", " + between(setting);
+    case Kind::rate: return "must be a number from " + digits_of_real(bloom::error_rate_min) + " to below 1";
     case Kind::addresses:
       return "must be at most " + std::to_string(setting.range.max) +
              " addresses or host names, as in \"127.0.0.1\", \"::1\" or \"*\"";
-    case Kind::seed:
-      return "must be \"auto\" or a whole number of at most 64 bits";
+    case Kind::seed: return "must be \"auto\" or a whole number of at most 64 bits";
     case Kind::choice: {
       std::string text = "must be one of";
       for (const std::string_view choice : setting.choices) text += ' ' + std::string(choice);
       return text;
     }
-    case Kind::text:
-      break;
+    case Kind::text: break;
   }
   return "must be a text of " + std::to_string(setting.range.min) + " to " +
          std::to_string(setting.range.max) + " bytes" + (setting.secret ? "" : " without NUL");
@@ -242,18 +224,12 @@ std::string allowed_text(const Setting& setting) {
 
 std::string toml_text(const Setting& setting, const Value& value) {
   switch (setting.kind) {
-    case Kind::count:
-      return std::to_string(std::get<std::uint64_t>(value));
-    case Kind::bytes:
-      return quoted_quantity(bytes_text(std::get<std::uint64_t>(value)));
-    case Kind::seconds:
-      return quoted_quantity(seconds_text(std::get<std::uint64_t>(value)));
-    case Kind::permissions:
-      return toml_string(end_text(setting, std::get<std::uint64_t>(value)));
-    case Kind::rate:
-      return digits_of_real(std::get<double>(value));
-    case Kind::seed:
-      return seed_text(std::get<Seed>(value));
+    case Kind::count: return std::to_string(std::get<std::uint64_t>(value));
+    case Kind::bytes: return quoted_quantity(bytes_text(std::get<std::uint64_t>(value)));
+    case Kind::seconds: return quoted_quantity(seconds_text(std::get<std::uint64_t>(value)));
+    case Kind::permissions: return toml_string(end_text(setting, std::get<std::uint64_t>(value)));
+    case Kind::rate: return digits_of_real(std::get<double>(value));
+    case Kind::seed: return seed_text(std::get<Seed>(value));
     case Kind::addresses: {
       std::string text;
       for (const std::string& address : std::get<std::vector<std::string>>(value)) {
@@ -262,8 +238,7 @@ std::string toml_text(const Setting& setting, const Value& value) {
       return '[' + text + ']';
     }
     case Kind::text:
-    case Kind::choice:
-      break;
+    case Kind::choice: break;
   }
   return toml_string(std::get<std::string>(value));
 }

@@ -98,13 +98,9 @@ Connection::Status Connection::outcome(int result) {
   if (result == 1) return Status::done;
   const int error = SSL_get_error(ssl_.get(), result);
   switch (error) {
-    case SSL_ERROR_WANT_READ:
-      return Status::wants_read;
-    case SSL_ERROR_WANT_WRITE:
-      return Status::wants_write;
-    case SSL_ERROR_ZERO_RETURN:
-      note_failure(error);
-      return Status::ended;
+    case SSL_ERROR_WANT_READ: return Status::wants_read;
+    case SSL_ERROR_WANT_WRITE: return Status::wants_write;
+    case SSL_ERROR_ZERO_RETURN: note_failure(error); return Status::ended;
     default:
       failed_ = true;
       note_failure(error);

@@ -105,12 +105,9 @@ class AddsAlone {
 
 MirrorState state_after(Filter::Refusal refusal) {
   switch (refusal) {
-    case Filter::Refusal::full:
-      return MirrorState::full;
-    case Filter::Refusal::layer_limit:
-      return MirrorState::layer_limit;
-    default:
-      return MirrorState::no_memory;
+    case Filter::Refusal::full: return MirrorState::full;
+    case Filter::Refusal::layer_limit: return MirrorState::layer_limit;
+    default: return MirrorState::no_memory;
   }
 }
 

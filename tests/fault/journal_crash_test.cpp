@@ -122,14 +122,10 @@ class Crashes {
   void trouble(SimulatedDisk& disk) {
     const std::uint64_t next = disk.operation_count() + 1;
     switch (random_() % 8) {
-      case 0:
-        return disk.fail_at(next + random_() % 8, Errc::io);
-      case 1:
-        return disk.fill_at(next + random_() % 8);
-      case 2:
-        return disk.free_space();
-      default:
-        return;
+      case 0: return disk.fail_at(next + random_() % 8, Errc::io);
+      case 1: return disk.fill_at(next + random_() % 8);
+      case 2: return disk.free_space();
+      default: return;
     }
   }
 
@@ -214,12 +210,9 @@ class Crashes {
                                    [](const storage::SegmentFile& segment) { return segment.begins(); });
     if (last == segments->rend()) return;
     switch (losses_ % 3) {
-      case 0:
-        return disk.put(last->path, test::Bytes(static_cast<std::size_t>(last->byte_count)));
-      case 1:
-        return disk.put(last->path, test::Bytes(losses_ % sizeof(storage::format::SegmentHeader)));
-      default:
-        REQUIRE(disk.remove(last->path));
+      case 0: return disk.put(last->path, test::Bytes(static_cast<std::size_t>(last->byte_count)));
+      case 1: return disk.put(last->path, test::Bytes(losses_ % sizeof(storage::format::SegmentHeader)));
+      default: REQUIRE(disk.remove(last->path));
     }
   }
 

@@ -54,8 +54,7 @@ void ScriptGrammar::block() {
       expression();
       put(")");
       break;
-    default:
-      break;
+    default: break;
   }
   put("\n");
   --level_;
@@ -71,29 +70,17 @@ void ScriptGrammar::statement() {
     case 2:
     case 3:
     case 4:
-    case 5:
-      put("a, b, c = ");
-      return call(true);
-    case 6:
-      return call(false);
-    case 7:
-      return body("a, b = pcall(function(...) ", "end, a, b)");
-    case 8:
-      return loop();
-    case 9:
-      return branch();
-    case 10:
-      return body("f = function(...) ", "end");
-    case 11:
-      return change_table();
-    case 12:
-      return keep_coroutine();
-    case 13:
-      return compile_code();
-    case 14:
-      return fill_table();
-    default:
-      return body("do local a, f, t = c, g, {f} ", "end");
+    case 5: put("a, b, c = "); return call(true);
+    case 6: return call(false);
+    case 7: return body("a, b = pcall(function(...) ", "end, a, b)");
+    case 8: return loop();
+    case 9: return branch();
+    case 10: return body("f = function(...) ", "end");
+    case 11: return change_table();
+    case 12: return keep_coroutine();
+    case 13: return compile_code();
+    case 14: return fill_table();
+    default: return body("do local a, f, t = c, g, {f} ", "end");
   }
 }
 
@@ -105,8 +92,7 @@ void ScriptGrammar::body(std::string_view before, std::string_view behind) {
 
 void ScriptGrammar::loop() {
   switch (bytes_.byte() % 8) {
-    case 0:
-      return body("for i = 1, 10 do ", "end");
+    case 0: return body("for i = 1, 10 do ", "end");
     case 1:
       put("for i = ");
       number();
@@ -115,16 +101,11 @@ void ScriptGrammar::loop() {
       put(", ");
       number();
       return body(" do ", "end");
-    case 2:
-      return body("for k, v in pairs(t) do a = k ", "end");
-    case 3:
-      return body("for i, v in ipairs(u) do b = v ", "end");
-    case 4:
-      return body("while true do ", "end");
-    case 5:
-      return body("for w in s:gmatch('.') do c = w ", "end");
-    case 6:
-      return body("repeat ", "until a");
+    case 2: return body("for k, v in pairs(t) do a = k ", "end");
+    case 3: return body("for i, v in ipairs(u) do b = v ", "end");
+    case 4: return body("while true do ", "end");
+    case 5: return body("for w in s:gmatch('.') do c = w ", "end");
+    case 6: return body("repeat ", "until a");
     default:
       put("for k, v in ");
       expression();
@@ -191,9 +172,7 @@ void ScriptGrammar::fill_table() {
       put("t[i] = ");
       expression();
       break;
-    case 1:
-      put("t = {t}");
-      break;
+    case 1: put("t = {t}"); break;
     case 2:
       put("t[");
       expression();
@@ -209,16 +188,11 @@ void ScriptGrammar::fill_table() {
 
 void ScriptGrammar::expression() {
   switch (bytes_.byte() % 8) {
-    case 0:
-      return put(one_of(variables));
-    case 1:
-      return number();
-    case 2:
-      return string();
-    case 3:
-      return put(bytes_.byte() % 2 == 0 ? "nil" : "true");
-    case 4:
-      return put(one_of(tables));
+    case 0: return put(one_of(variables));
+    case 1: return number();
+    case 2: return string();
+    case 3: return put(bytes_.byte() % 2 == 0 ? "nil" : "true");
+    case 4: return put(one_of(tables));
     default:
       if (!may_nest()) return put("false");
       ++level_;
@@ -229,14 +203,10 @@ void ScriptGrammar::expression() {
 
 void ScriptGrammar::nested_expression() {
   switch (bytes_.byte() % 8) {
-    case 0:
-      return table();
-    case 1:
-      return table_with_metatable();
-    case 2:
-      return function();
-    case 3:
-      return call(false);
+    case 0: return table();
+    case 1: return table_with_metatable();
+    case 2: return function();
+    case 3: return call(false);
     case 4:
       put("(select(2, ");
       call(true);
@@ -321,11 +291,8 @@ void ScriptGrammar::table_with_metatable() {
     put(" = ");
     switch (bytes_.byte() % 4) {
       case 0:
-      case 1:
-        function();
-        break;
-      default:
-        expression();
+      case 1: function(); break;
+      default: expression();
     }
     put(", ");
   }
@@ -364,30 +331,18 @@ void ScriptGrammar::arguments(std::string_view kinds) {
 
 void ScriptGrammar::argument(char kind) {
   switch (kind) {
-    case 's':
-      return string();
-    case 'n':
-      return number();
-    case 't':
-      return put(one_of(tables));
-    case 'f':
-      return function();
-    case 'c':
-      return put(one_of(coroutines));
-    case 'p':
-      return repeated(patterns);
-    case 'm':
-      return repeated(formats);
-    case 'j':
-      return repeated(json);
-    case 'x':
-      return bytes_.byte() % 2 == 0 ? repeated(json) : string();
-    case 'w':
-      return words();
-    case '*':
-      return put(bytes_.byte() % 2 == 0 ? "a, b, c, s, t, f" : "unpack(t)");
-    default:
-      return expression();
+    case 's': return string();
+    case 'n': return number();
+    case 't': return put(one_of(tables));
+    case 'f': return function();
+    case 'c': return put(one_of(coroutines));
+    case 'p': return repeated(patterns);
+    case 'm': return repeated(formats);
+    case 'j': return repeated(json);
+    case 'x': return bytes_.byte() % 2 == 0 ? repeated(json) : string();
+    case 'w': return words();
+    case '*': return put(bytes_.byte() % 2 == 0 ? "a, b, c, s, t, f" : "unpack(t)");
+    default: return expression();
   }
 }
 

@@ -8,12 +8,9 @@ namespace {
 log::Level level_of(script::LogLevel level) {
   switch (level) {
     case script::LogLevel::debug:
-    case script::LogLevel::verbose:
-      return log::Level::debug;
-    case script::LogLevel::notice:
-      return log::Level::info;
-    case script::LogLevel::warning:
-      break;
+    case script::LogLevel::verbose: return log::Level::debug;
+    case script::LogLevel::notice: return log::Level::info;
+    case script::LogLevel::warning: break;
   }
   return log::Level::warn;
 }

@@ -6,14 +6,10 @@ namespace {
 
 std::string layout_word(bloom::Layout layout) {
   switch (layout) {
-    case bloom::Layout::blocked:
-      return "blocked";
-    case bloom::Layout::double_hashing:
-      return "double_hashing";
-    case bloom::Layout::client:
-      return "client";
-    case bloom::Layout::bytes:
-      break;
+    case bloom::Layout::blocked: return "blocked";
+    case bloom::Layout::double_hashing: return "double_hashing";
+    case bloom::Layout::client: return "client";
+    case bloom::Layout::bytes: break;
   }
   return "bytes";
 }

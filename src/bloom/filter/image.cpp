@@ -38,14 +38,10 @@ std::optional<Filter::LayerState> read_layer(FieldReader& reader) {
 
 std::optional<std::uint16_t> image_version_of(ItemHash hash) {
   switch (hash) {
-    case ItemHash::xxh3:
-      return image_version;
-    case ItemHash::redisbloom:
-      return image_version_of_foreign_hash;
-    case ItemHash::none:
-      return image_version_of_strings;
-    case ItemHash::xxh3_above_bitmap:
-      return image_version_of_client_bitmaps;
+    case ItemHash::xxh3: return image_version;
+    case ItemHash::redisbloom: return image_version_of_foreign_hash;
+    case ItemHash::none: return image_version_of_strings;
+    case ItemHash::xxh3_above_bitmap: return image_version_of_client_bitmaps;
   }
   return std::nullopt;
 }

@@ -65,12 +65,9 @@ bool is_sound(const LayerPlan& plan) {
 // The layout of the oldest layers, if they are no layers of blocks.
 std::optional<Layout> foreign_layout_of(ItemHash hash) {
   switch (hash) {
-    case ItemHash::redisbloom:
-      return Layout::double_hashing;
-    case ItemHash::xxh3_above_bitmap:
-      return Layout::client;
-    default:
-      return std::nullopt;
+    case ItemHash::redisbloom: return Layout::double_hashing;
+    case ItemHash::xxh3_above_bitmap: return Layout::client;
+    default: return std::nullopt;
   }
 }
 

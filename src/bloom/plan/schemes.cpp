@@ -136,14 +136,10 @@ template <class Visit>
 bool each_position(std::string_view item, const ClientBits& bits, const Visit& visit) {
   const std::uint64_t count = bits.bit_count;
   switch (bits.scheme) {
-    case Scheme::go_zero:
-      return each_of_go_zero(item, bits, visit);
-    case Scheme::guava_32:
-      return each_of_guava_32(item, bits, visit);
-    case Scheme::guava_64:
-      return each_of_guava_64(item, bits, visit);
-    case Scheme::redisson:
-      return each_of_redisson(item, bits, visit);
+    case Scheme::go_zero: return each_of_go_zero(item, bits, visit);
+    case Scheme::guava_32: return each_of_guava_32(item, bits, visit);
+    case Scheme::guava_64: return each_of_guava_64(item, bits, visit);
+    case Scheme::redisson: return each_of_redisson(item, bits, visit);
     case Scheme::murmur3_32:
       return each_of_seeds(bits, visit, [&](std::uint32_t seed) { return murmur3_32(item, seed) % count; });
     case Scheme::murmur3_32_signed:

@@ -127,12 +127,9 @@ void answer_import_bitmap(resp::Reply& reply, const Result<void>& outcome) {
   if (outcome) return reply.ok();
   // Both say that BITS is another number than the program's. Other wrong numbers cannot be seen.
   switch (outcome.error().code) {
-    case Errc::out_of_range:
-      return reply.error(text::bitmap_beyond_bits);
-    case Errc::damaged:
-      return reply.error(text::bitmap_ends_early);
-    default:
-      return answer_adoption(reply, outcome);
+    case Errc::out_of_range: return reply.error(text::bitmap_beyond_bits);
+    case Errc::damaged: return reply.error(text::bitmap_ends_early);
+    default: return answer_adoption(reply, outcome);
   }
 }
 

@@ -61,16 +61,11 @@ void tell(Context& context, const bloom::Filter& source) {
 
 std::string_view refusal_of(Errc code) {
   switch (code) {
-    case Errc::no_such_key:
-      return text::filter_not_found;
-    case Errc::not_found:
-      return text::mirror_target_not_found;
-    case Errc::key_exists:
-      return text::mirror_taken;
-    case Errc::key_limit:
-      return text::too_many_mirrors;
-    default:
-      return text::mirror_of_itself;
+    case Errc::no_such_key: return text::filter_not_found;
+    case Errc::not_found: return text::mirror_target_not_found;
+    case Errc::key_exists: return text::mirror_taken;
+    case Errc::key_limit: return text::too_many_mirrors;
+    default: return text::mirror_of_itself;
   }
 }
 

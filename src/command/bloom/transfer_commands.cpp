@@ -39,16 +39,11 @@ void append_piece(resp::Reply& reply, std::uint64_t next, std::span<const std::b
 std::string_view text_of_outcome(Uploads::Outcome outcome) {
   switch (outcome) {
     case Uploads::Outcome::not_found:
-    case Uploads::Outcome::known_already:
-      return text::filter_not_found;
-    case Uploads::Outcome::not_adopted:
-      return text::load_not_adopted;
-    case Uploads::Outcome::no_such_offset:
-      return text::load_no_such_offset;
-    case Uploads::Outcome::too_big:
-      return text::load_too_big;
-    default:
-      return text::load_bad_data;
+    case Uploads::Outcome::known_already: return text::filter_not_found;
+    case Uploads::Outcome::not_adopted: return text::load_not_adopted;
+    case Uploads::Outcome::no_such_offset: return text::load_no_such_offset;
+    case Uploads::Outcome::too_big: return text::load_too_big;
+    default: return text::load_bad_data;
   }
 }
 

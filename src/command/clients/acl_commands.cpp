@@ -28,28 +28,20 @@ constexpr std::int64_t bits_of_digit = 4;
 
 std::string_view name_of_reason(AclReason reason) {
   switch (reason) {
-    case AclReason::authentication:
-      return "auth";
-    case AclReason::command:
-      return "command";
-    case AclReason::key:
-      return "key";
-    case AclReason::channel:
-      return "channel";
-    case AclReason::certificate:
-      return "tls-cert";
+    case AclReason::authentication: return "auth";
+    case AclReason::command: return "command";
+    case AclReason::key: return "key";
+    case AclReason::channel: return "channel";
+    case AclReason::certificate: return "tls-cert";
   }
   return {};
 }
 
 std::string_view name_of_place(AclPlace place) {
   switch (place) {
-    case AclPlace::toplevel:
-      return "toplevel";
-    case AclPlace::transaction:
-      return "multi";
-    case AclPlace::script:
-      return "lua";
+    case AclPlace::toplevel: return "toplevel";
+    case AclPlace::transaction: return "multi";
+    case AclPlace::script: return "lua";
   }
   return {};
 }

@@ -163,14 +163,10 @@ std::optional<keyspace::Deadline> deadline_of(std::int64_t time, const RestoreOp
 void answer_restore(resp::Reply& reply, const Result<void>& outcome) {
   if (outcome) return reply.ok();
   switch (outcome.error().code) {
-    case Errc::key_exists:
-      return reply.error(text::busy_key);
-    case Errc::damaged:
-      return reply.error(text::restore_bad_payload);
-    case Errc::out_of_range:
-      return reply.error(text::restore_bad_format);
-    default:
-      return reply.error(reason_text(outcome.error()));
+    case Errc::key_exists: return reply.error(text::busy_key);
+    case Errc::damaged: return reply.error(text::restore_bad_payload);
+    case Errc::out_of_range: return reply.error(text::restore_bad_format);
+    default: return reply.error(reason_text(outcome.error()));
   }
 }
 

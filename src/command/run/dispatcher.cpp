@@ -113,8 +113,7 @@ Dispatcher::Outcome Dispatcher::run(const Request& request, const RunMode& mode)
     case Next::later:
     case Next::paused:
     case Next::delayed:
-    case Next::more:
-      break;
+    case Next::more: break;
   }
   return outcome;
 }
@@ -150,14 +149,11 @@ Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const RunMode&
   const bool changes = spec.flags.has(Flag::write) && !only_asks(spec, request.words);
   keyspace::WorkerLog* const log = changes ? recording_log() : nullptr;
   switch (admit(log, request, request.words.size(), mode)) {
-    case keyspace::Admission::granted:
-      break;
+    case keyspace::Admission::granted: break;
     case keyspace::Admission::refused:
       return reject(request, journal_refuses(services_.journal.status().refusal), has_begun);
-    case keyspace::Admission::never:
-      return reject(request, text::record_too_large, has_begun);
-    case keyspace::Admission::later:
-      return {.next = Next::later, .spec = &spec};
+    case keyspace::Admission::never: return reject(request, text::record_too_large, has_begun);
+    case keyspace::Admission::later: return {.next = Next::later, .spec = &spec};
   }
   Context context = context_of(request, log, mode);
   // All parts of a request with one key look up that key, which counts once. Where the items are keys, each

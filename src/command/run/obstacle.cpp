@@ -73,25 +73,16 @@ Obstacle access_obstacle(const Services& services, const Request& request) {
 
 std::string obstacle_text(Obstacle obstacle, const Request& request) {
   switch (obstacle) {
-    case Obstacle::subcommand:
-      return unknown_subcommand(*request.spec, request.words[1]);
-    case Obstacle::arity:
-      return wrong_arity(request.spec->name);
-    case Obstacle::log_in:
-      return std::string(text::no_authentication);
-    case Obstacle::transaction:
-      return std::string(text::not_in_transaction);
-    case Obstacle::memory:
-      return std::string(text::over_memory);
-    case Obstacle::system_memory:
-      return std::string(text::no_memory);
-    case Obstacle::loading:
-      return std::string(text::loading);
-    case Obstacle::script:
-      return std::string(text::busy_script);
+    case Obstacle::subcommand: return unknown_subcommand(*request.spec, request.words[1]);
+    case Obstacle::arity: return wrong_arity(request.spec->name);
+    case Obstacle::log_in: return std::string(text::no_authentication);
+    case Obstacle::transaction: return std::string(text::not_in_transaction);
+    case Obstacle::memory: return std::string(text::over_memory);
+    case Obstacle::system_memory: return std::string(text::no_memory);
+    case Obstacle::loading: return std::string(text::loading);
+    case Obstacle::script: return std::string(text::busy_script);
     case Obstacle::none:
-    case Obstacle::permission:
-      break;
+    case Obstacle::permission: break;
   }
   SEPAL_ASSERT(false, "a request is refused without a text");
   return {};

@@ -254,12 +254,9 @@ bool ScriptRunner::call(std::span<const std::string_view> words, resp::Reply& re
   if (const std::string refused = refusal(request); !refused.empty()) return refuse(request, refused);
   if (request.spec->flags.has(Flag::write) && !only_asks(*request.spec, request.words)) {
     switch (make_room(request)) {
-      case Room::granted:
-        break;
-      case Room::refused:
-        return refuse(request, journal_refuses(services_.journal.status().refusal));
-      case Room::never:
-        return refuse(request, text::record_too_large);
+      case Room::granted: break;
+      case Room::refused: return refuse(request, journal_refuses(services_.journal.status().refusal));
+      case Room::never: return refuse(request, text::record_too_large);
       case Room::postponed:
         // A script that has changed nothing can run again from its beginning. In a transaction it cannot,
         // because commands before it may have changed something. Nor after it was suspended: its session has
@@ -334,14 +331,10 @@ ScriptRunner::Room ScriptRunner::make_room(const Request& request) {
       dispatcher_.most_record_bytes(request, request.words.size(), call_mode_) + call_mode_.room_bytes;
   if (!has_written_) bytes_max += room_ahead_bytes;
   switch (log->admit(bytes_max, Dispatcher::change_of(request, call_mode_.now))) {
-    case keyspace::Admission::granted:
-      break;
-    case keyspace::Admission::refused:
-      return Room::refused;
-    case keyspace::Admission::never:
-      return Room::never;
-    case keyspace::Admission::later:
-      return Room::postponed;
+    case keyspace::Admission::granted: break;
+    case keyspace::Admission::refused: return Room::refused;
+    case keyspace::Admission::never: return Room::never;
+    case keyspace::Admission::later: return Room::postponed;
   }
   SEPAL_ASSERT(log_ == nullptr || log_ == log, "a script records in two logs");
   if (log_ == nullptr && !in_transaction_) {

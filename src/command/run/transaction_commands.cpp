@@ -247,14 +247,11 @@ std::optional<Next> Dispatcher::admit_transaction(keyspace::WorkerLog& log, cons
     return refuse(context, transaction_discarded(text::transaction_too_large));
   const auto change = only_frees(transaction, context.now) ? keyspace::Change::frees : keyspace::Change::any;
   switch (log.admit(bytes_max, change)) {
-    case keyspace::Admission::granted:
-      return std::nullopt;
+    case keyspace::Admission::granted: return std::nullopt;
     case keyspace::Admission::refused:
       return refuse(context, transaction_discarded(journal_refuses(services_.journal.status().refusal)));
-    case keyspace::Admission::never:
-      return refuse(context, transaction_discarded(text::record_too_large));
-    case keyspace::Admission::later:
-      break;
+    case keyspace::Admission::never: return refuse(context, transaction_discarded(text::record_too_large));
+    case keyspace::Admission::later: break;
   }
   return Next::later;
 }

@@ -146,12 +146,9 @@ std::optional<Wide> value_after(const BitField& field, Wide before) {
   const Wide most = field.is_signed ? (one << (field.bits - 1)) - 1 : (one << field.bits) - 1;
   if (wanted >= least && wanted <= most) return wanted;
   switch (field.overflow) {
-    case Overflow::fail:
-      return std::nullopt;
-    case Overflow::saturate:
-      return wanted < least ? least : most;
-    case Overflow::wrap:
-      break;
+    case Overflow::fail: return std::nullopt;
+    case Overflow::saturate: return wanted < least ? least : most;
+    case Overflow::wrap: break;
   }
   const Wide wrapped = wanted & ((one << field.bits) - 1);
   return field.is_signed && wrapped > most ? wrapped - (one << field.bits) : wrapped;

@@ -144,14 +144,10 @@ std::optional<BitOperation> parse_operation(std::string_view word) {
 
 std::byte combined(BitOperation operation, std::byte one, std::byte other) {
   switch (operation) {
-    case BitOperation::all:
-      return one & other;
-    case BitOperation::any:
-      return one | other;
-    case BitOperation::odd:
-      return one ^ other;
-    case BitOperation::inverse:
-      break;
+    case BitOperation::all: return one & other;
+    case BitOperation::any: return one | other;
+    case BitOperation::odd: return one ^ other;
+    case BitOperation::inverse: break;
   }
   return ~one;
 }

@@ -31,14 +31,10 @@ FoundString checked(Context& context, const value::Value* value) {
 // The texts of Redis for strings. Filters have texts of their own for the same codes (error_texts.cpp).
 std::string_view string_refusal(Errc code) {
   switch (code) {
-    case Errc::too_large:
-      return text::string_too_long;
-    case Errc::memory_limit:
-      return text::over_memory;
-    case Errc::out_of_memory:
-      return text::no_memory;
-    default:
-      return text_of(code);
+    case Errc::too_large: return text::string_too_long;
+    case Errc::memory_limit: return text::over_memory;
+    case Errc::out_of_memory: return text::no_memory;
+    default: return text_of(code);
   }
 }
 

@@ -77,14 +77,10 @@ std::string too_many_parameters() {
 
 std::string_view reason_of(keyspace::MirrorState state) {
   switch (state) {
-    case keyspace::MirrorState::full:
-      return "the target does not scale and is full";
-    case keyspace::MirrorState::layer_limit:
-      return "the target has as many layers as it may have";
-    case keyspace::MirrorState::no_memory:
-      return "there was no memory for the target to grow";
-    default:
-      return "";
+    case keyspace::MirrorState::full: return "the target does not scale and is full";
+    case keyspace::MirrorState::layer_limit: return "the target has as many layers as it may have";
+    case keyspace::MirrorState::no_memory: return "there was no memory for the target to grow";
+    default: return "";
   }
 }
 
@@ -110,10 +106,8 @@ std::string unknown_scheme() {
 // says more. The other codes have a text that clients know.
 std::string reason_text(const Error& error) {
   switch (error.code) {
-    case Errc::not_recorded:
-      return journal_refuses(error.detail);
-    case Errc::in_use:
-      return error.detail.empty() ? std::string(text_of(error.code)) : error.detail;
+    case Errc::not_recorded: return journal_refuses(error.detail);
+    case Errc::in_use: return error.detail.empty() ? std::string(text_of(error.code)) : error.detail;
     case Errc::layer_limit:
     case Errc::io:
     case Errc::disk_full:
@@ -122,8 +116,7 @@ std::string reason_text(const Error& error) {
     case Errc::damaged:
     case Errc::unsupported_version:
       return error.detail.empty() ? std::string(text_of(error.code)) : "ERR " + error.detail;
-    default:
-      return std::string(text_of(error.code));
+    default: return std::string(text_of(error.code));
   }
 }
 

@@ -99,10 +99,8 @@ void Secrets::hide_from(std::size_t at) {
 
 bool Secrets::has_inner(std::size_t at) const {
   switch (kind_) {
-    case Kind::none:
-      return false;
-    case Kind::from_word:
-      return at >= first_;
+    case Kind::none: return false;
+    case Kind::from_word: return at >= first_;
     case Kind::of_parameter:
       // Behind CONFIG SET, a name is followed by its value, so values have odd indexes.
       return at >= 3 && at % 2 == 1 && is_any_of(words_[at - 1], secret_parameters);

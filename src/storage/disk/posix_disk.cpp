@@ -35,16 +35,12 @@ constexpr std::chrono::milliseconds asker_look_period{1};
 Errc code_of(int error_number) {
   switch (error_number) {
     case ENOSPC:
-    case EDQUOT:
-      return Errc::disk_full;
+    case EDQUOT: return Errc::disk_full;
     case EROFS:
     case EACCES:
-    case EPERM:
-      return Errc::read_only;
-    case ENOENT:
-      return Errc::not_found;
-    default:
-      return Errc::io;
+    case EPERM: return Errc::read_only;
+    case ENOENT: return Errc::not_found;
+    default: return Errc::io;
   }
 }
 

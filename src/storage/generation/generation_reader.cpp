@@ -34,8 +34,7 @@ Error refused_by_sink(const Error& error, std::uint64_t offset) {
       return fail(error.code, where + ": the memory limit would be exceeded; raise maxmemory");
     case Errc::key_limit:
       return fail(error.code, where + ": there are as many keys as there may be; raise keys_max");
-    default:
-      return fail(error.code, where);
+    default: return fail(error.code, where);
   }
 }
 

@@ -29,12 +29,9 @@ bool same_key(const DatabaseKey& a, const DatabaseKey& b) {
 // Turns the keyspace's refusal of a recorded value into an error of the journal.
 Error refused(const Error& error) {
   switch (error.code) {
-    case Errc::key_exists:
-      return damaged("a key is made that is there already");
-    case Errc::out_of_range:
-      return damaged("a value is made, or changes, as there cannot be one");
-    default:
-      return error;
+    case Errc::key_exists: return damaged("a key is made that is there already");
+    case Errc::out_of_range: return damaged("a value is made, or changes, as there cannot be one");
+    default: return error;
   }
 }
 

@@ -18,14 +18,10 @@ using storage::Finding;
 
 const char* name_of(Finding::Grade grade) {
   switch (grade) {
-    case Finding::Grade::fine:
-      return "fine";
-    case Finding::Grade::harmless:
-      return "harmless";
-    case Finding::Grade::damaged:
-      return "DAMAGED";
-    case Finding::Grade::newer:
-      return "NEWER";
+    case Finding::Grade::fine: return "fine";
+    case Finding::Grade::harmless: return "harmless";
+    case Finding::Grade::damaged: return "DAMAGED";
+    case Finding::Grade::newer: return "NEWER";
   }
   return "";
 }

@@ -253,9 +253,7 @@ Error RdbFile::error_behind_end() {
 Result<void> RdbFile::take_opcode(std::uint8_t code) {
   constexpr keyspace::Deadline deadline_max = std::numeric_limits<keyspace::Deadline>::max();
   switch (code) {
-    case opcode::database:
-      database_ = reader_.length();
-      return {};
+    case opcode::database: database_ = reader_.length(); return {};
     case opcode::deadline_seconds:
       // 0 would stand for no deadline.
       deadline_ = std::max<keyspace::Deadline>(
@@ -266,12 +264,8 @@ Result<void> RdbFile::take_opcode(std::uint8_t code) {
       deadline_ = std::clamp<keyspace::Deadline>(
           static_cast<keyspace::Deadline>(reader_.integer(sizeof deadline_)), 1, deadline_max);
       return {};
-    case opcode::idle:
-      reader_.length();
-      return {};
-    case opcode::frequency:
-      reader_.byte();
-      return {};
+    case opcode::idle: reader_.length(); return {};
+    case opcode::frequency: reader_.byte(); return {};
     case opcode::about: {
       constexpr std::size_t names_max = 16;
       const auto name = reader_.text(names_max);
@@ -283,22 +277,15 @@ Result<void> RdbFile::take_opcode(std::uint8_t code) {
       skip_strings(1);
       ++beside_.function_libraries;
       return {};
-    case opcode::key_metadata:
-      skip_metadata();
-      return {};
-    case opcode::sizes:
-      skip_lengths(2);
-      return {};
-    case opcode::slot_info:
-      skip_lengths(3);
-      return {};
+    case opcode::key_metadata: skip_metadata(); return {};
+    case opcode::sizes: skip_lengths(2); return {};
+    case opcode::slot_info: skip_lengths(3); return {};
     case opcode::module_part:
       // The module's id. Behind it, the place in the file where the part belongs is a field as well.
       reader_.length();
       reader_.skip_fields();
       return {};
-    default:
-      return unknown(code);
+    default: return unknown(code);
   }
 }
 
@@ -378,38 +365,29 @@ void RdbFile::skip_scored(bool as_text) {
 
 void RdbFile::skip_value(std::uint8_t type) {
   switch (types[type].shape) {
-    case Shape::one_string_from:
-      reader_.skip(sizeof(std::uint64_t));
-      return skip_strings(1);
-    case Shape::one_string:
-      return skip_strings(1);
-    case Shape::strings:
-      return skip_strings(reader_.length());
+    case Shape::one_string_from: reader_.skip(sizeof(std::uint64_t)); return skip_strings(1);
+    case Shape::one_string: return skip_strings(1);
+    case Shape::strings: return skip_strings(reader_.length());
     case Shape::pairs:
       for (std::uint64_t count = reader_.length(); count != 0 && !reader_.failed(); --count) skip_strings(2);
       return;
     case Shape::scored_text:
-    case Shape::scored:
-      return skip_scored(types[type].shape == Shape::scored_text);
+    case Shape::scored: return skip_scored(types[type].shape == Shape::scored_text);
     case Shape::nodes:
       for (std::uint64_t count = reader_.length(); count != 0 && !reader_.failed(); --count) {
         reader_.length();
         reader_.string();
       }
       return;
-    case Shape::hash_deadlines_from:
-      reader_.skip(sizeof(std::uint64_t));
-      [[fallthrough]];
+    case Shape::hash_deadlines_from: reader_.skip(sizeof(std::uint64_t)); [[fallthrough]];
     case Shape::hash_deadlines:
       for (std::uint64_t count = reader_.length(); count != 0 && !reader_.failed(); --count) {
         reader_.length();
         skip_strings(2);
       }
       return;
-    case Shape::stream:
-      return read_stream(type);
-    default:
-      return;
+    case Shape::stream: return read_stream(type);
+    default: return;
   }
 }
 

@@ -21,19 +21,12 @@ int take_unit(std::string_view& text) {
   int power = 0;
   switch (text.back()) {
     case 'k':
-    case 'K':
-      power = 3;
-      break;
+    case 'K': power = 3; break;
     case 'm':
-    case 'M':
-      power = 6;
-      break;
+    case 'M': power = 6; break;
     case 'g':
-    case 'G':
-      power = 9;
-      break;
-    default:
-      return 0;
+    case 'G': power = 9; break;
+    default: return 0;
   }
   text.remove_suffix(1);
   return power;

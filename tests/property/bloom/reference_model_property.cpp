@@ -120,17 +120,12 @@ class Scene {
   void step() {
     draw_batch();
     switch (random_() % 4) {
-      case 0:
-        ask();
-        break;
-      case 1:
-        add_alone();
-        break;
+      case 0: ask(); break;
+      case 1: add_alone(); break;
       case 2:
         if (random_() % 8 == 0) take_an_image();
         break;
-      default:
-        add_together();
+      default: add_together();
     }
   }
 

@@ -94,11 +94,8 @@ class Model {
         for (const Fingerprint& fingerprint : operation.fingerprints)
           add(database.at(operation.key), fingerprint);
         return;
-      case Recorded::Kind::grown:
-        return append_layer(database.at(operation.key), operation.layer);
-      case Recorded::Kind::removed:
-        REQUIRE(database.erase(operation.key) == 1);
-        return;
+      case Recorded::Kind::grown: return append_layer(database.at(operation.key), operation.layer);
+      case Recorded::Kind::removed: REQUIRE(database.erase(operation.key) == 1); return;
       case Recorded::Kind::expires: {
         // A call that changes nothing is not recorded.
         ModelFilter& filter = database.at(operation.key);
@@ -111,25 +108,19 @@ class Model {
         database[operation.target] = std::move(moved.mapped());
         return;
       }
-      case Recorded::Kind::adopted:
-        return adopt(database[operation.key], operation);
+      case Recorded::Kind::adopted: return adopt(database[operation.key], operation);
       case Recorded::Kind::moved: {
         auto moved = database.extract(operation.key);
         REQUIRE_FALSE(moved.empty());
         REQUIRE(databases_[operation.other].insert(std::move(moved)).inserted);
         return;
       }
-      case Recorded::Kind::swapped:
-        return database.swap(databases_[operation.other]);
-      case Recorded::Kind::written:
-        FAIL("no string is written here");
-        return;
+      case Recorded::Kind::swapped: return database.swap(databases_[operation.other]);
+      case Recorded::Kind::written: FAIL("no string is written here"); return;
       case Recorded::Kind::mirrored:
         // Adds to a target are recorded under the target's key.
         return;
-      case Recorded::Kind::flushed:
-        REQUIRE_FALSE(database.empty());
-        return database.clear();
+      case Recorded::Kind::flushed: REQUIRE_FALSE(database.empty()); return database.clear();
       case Recorded::Kind::flushed_all:
         for (auto& each : databases_) each.clear();
         return;

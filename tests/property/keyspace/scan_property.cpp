@@ -29,14 +29,9 @@ class Scene {
     for (int i = 0; i < change_count; ++i) {
       const std::string name = passing(random_() % name_count);
       switch (random_() % 3) {
-        case 0:
-          put(name);
-          break;
-        case 1:
-          keys_.remove({.key = name});
-          break;
-        default:
-          static_cast<void>(keys_.rename(0, name, passing(random_() % name_count)).ok());
+        case 0: put(name); break;
+        case 1: keys_.remove({.key = name}); break;
+        default: static_cast<void>(keys_.rename(0, name, passing(random_() % name_count)).ok());
       }
     }
   }

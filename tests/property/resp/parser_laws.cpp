@@ -62,16 +62,11 @@ std::string random_element(Random& random) {
                                           "*1\r\n+x\r\n",  "*01\r\n", "*1\r\n$-1\r\n", "*99999999999\r\n",
                                           "*1\r\n$00\r\n", "\r"};
   switch (random.up_to(11)) {
-    case 0:
-      return "ECHO  'a b' \"\\x41\\n\"\r\n";
-    case 1:
-      return "PING " + std::string(random.up_to(80), 'x') + (random.one_in(2) ? "\r\n" : "\n");
-    case 2:
-      return random.telling_bytes(20) + "\n";
-    case 3:
-      return random.one_of(fragments);
-    default:
-      return encode_request(random_words(random));
+    case 0: return "ECHO  'a b' \"\\x41\\n\"\r\n";
+    case 1: return "PING " + std::string(random.up_to(80), 'x') + (random.one_in(2) ? "\r\n" : "\n");
+    case 2: return random.telling_bytes(20) + "\n";
+    case 3: return random.one_of(fragments);
+    default: return encode_request(random_words(random));
   }
 }
 
@@ -82,17 +77,10 @@ std::string random_stream(Random& random) {
   while (!stream.empty() && random.one_in(3)) {
     const std::size_t at = random.up_to(stream.size() - 1);
     switch (random.up_to(3)) {
-      case 0:
-        stream.erase(at, 1);
-        break;
-      case 1:
-        stream.insert(at, 1, stream[at]);
-        break;
-      case 2:
-        stream[at] = static_cast<char>(random.up_to(255));
-        break;
-      default:
-        stream.resize(at);
+      case 0: stream.erase(at, 1); break;
+      case 1: stream.insert(at, 1, stream[at]); break;
+      case 2: stream[at] = static_cast<char>(random.up_to(255)); break;
+      default: stream.resize(at);
     }
   }
   return stream;

@@ -270,15 +270,12 @@ class Overseer {
         expect({"DEL", keys[key]}, run_.filters[key]->exists ? ":1" : ":0");
         begin_filter(key);
         break;
-      case 1:
-        rename(key, (key + 1) % keys.size());
-        break;
+      case 1: rename(key, (key + 1) % keys.size()); break;
       case 2:
         expect({worker_.one_in(2) ? "FLUSHALL"sv : "FLUSHDB"sv}, "+OK");
         for (std::size_t each = 0; each < keys.size(); ++each) begin_filter(each);
         break;
-      default:
-        break;  // The filters stay, and grow.
+      default: break;  // The filters stay, and grow.
     }
     for (Run::Window& window : run_.windows) {
       window.count = worker_.below(phase_items_max);

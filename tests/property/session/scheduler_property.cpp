@@ -53,9 +53,7 @@ class Walk {
     Place& place = places_[pick(place_count)];
     Peer& peer = world_.peer(place.index);
     switch (pick(40)) {
-      case 0:
-        peer.ended = true;
-        return;
+      case 0: peer.ended = true; return;
       case 1:
         if (pick(4) != 0) return;
         peer.broken = true;
@@ -73,8 +71,7 @@ class Walk {
         peer.ended = true;
         place.expected.push_back({.reply = "+OK\r\n"});
         return;
-      default:
-        break;
+      default: break;
     }
     switch (pick(10)) {
       case 0:
@@ -83,23 +80,15 @@ class Walk {
       case 3:
         if (!peer.ended) send(place);
         return;
-      case 4:
-        peer.room = pick(3) == 0 ? Peer::any_amount : pick(20);
-        return;
-      case 5:
-        return turn();
-      case 6:
-        world_.ground.recording.awaited += pick(3);
-        return;
-      case 7:
-        world_.ground.journal.durable = world_.ground.journal.durable + pick(4);
-        return;
+      case 4: peer.room = pick(3) == 0 ? Peer::any_amount : pick(20); return;
+      case 5: return turn();
+      case 6: world_.ground.recording.awaited += pick(3); return;
+      case 7: world_.ground.journal.durable = world_.ground.journal.durable + pick(4); return;
       case 8:
         world_.ground.recording.grants_left = static_cast<std::int64_t>(pick(4));
         ++world_.progress;
         return;
-      default:
-        return answer(place);
+      default: return answer(place);
     }
   }
 
@@ -136,11 +125,8 @@ class Walk {
         world_.peer(place.index).to_send += request({"BF.ADD", "k", std::to_string(++items_)});
         place.expected.push_back({.reply = ":1\r\n"});
         return;
-      case 4:
-        words = std::string(pick(3000), 'x');
-        break;
-      default:
-        words = std::to_string(++items_);
+      case 4: words = std::string(pick(3000), 'x'); break;
+      default: words = std::to_string(++items_);
     }
     world_.peer(place.index).to_send += request({"ECHO", words});
     place.expected.push_back({.reply = "$" + std::to_string(words.size()) + "\r\n" + words + "\r\n"});

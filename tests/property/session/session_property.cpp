@@ -31,27 +31,18 @@ std::string long_request(const std::string& command, std::size_t seed) {
 std::string random_request(std::size_t item_bytes) {
   const std::string item(item_bytes, static_cast<char>('a' + item_bytes % 26));
   switch (*rc::gen::inRange(0, 40)) {
-    case 37:
-      return long_request("BF.MADD", item_bytes);
-    case 38:
-      return long_request("BF.MEXISTS", item_bytes);
+    case 37: return long_request("BF.MADD", item_bytes);
+    case 38: return long_request("BF.MEXISTS", item_bytes);
     case 39:
       return item_bytes % 8 == 0 ? request({"ECHO", std::string(command::whole_bytes_max + item_bytes, 'x')})
                                  : long_request("DEL", item_bytes);
-    case 0:
-      return request({"FLUSHALL"});
-    case 1:
-      return "PING inline\r\n";
-    case 2:
-      return request({"NOSUCH", item});
-    case 3:
-      return "*0\r\n\r\n";
-    case 4:
-      return request({"BF.ADD", "key", item});
-    case 5:
-      return request({"BF.MEXISTS", "key", item, "x"});
-    default:
-      return request({"ECHO", item});
+    case 0: return request({"FLUSHALL"});
+    case 1: return "PING inline\r\n";
+    case 2: return request({"NOSUCH", item});
+    case 3: return "*0\r\n\r\n";
+    case 4: return request({"BF.ADD", "key", item});
+    case 5: return request({"BF.MEXISTS", "key", item, "x"});
+    default: return request({"ECHO", item});
   }
 }
 

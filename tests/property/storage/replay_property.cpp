@@ -57,15 +57,12 @@ class Workload {
     const auto database = static_cast<std::uint32_t>(below(2));
     const std::string key = some_key();
     switch (below(40)) {
-      case 0:
-        return mutator_.flush(database);
+      case 0: return mutator_.flush(database);
       case 1:
         if (chance(4)) mutator_.flush_all();
         return;
       case 2:
-      case 3:
-        static_cast<void>(mutator_.remove({.database = database, .key = key}));
-        return;
+      case 3: static_cast<void>(mutator_.remove({.database = database, .key = key})); return;
       case 4:
       case 5:
         static_cast<void>(mutator_.set_deadline({.database = database, .key = key},
@@ -73,11 +70,8 @@ class Workload {
         return;
       case 6:
       case 7:
-      case 8:
-        static_cast<void>(mutator_.rename(database, key, some_key()));
-        return;
-      default:
-        return add({.database = database, .key = key});
+      case 8: static_cast<void>(mutator_.rename(database, key, some_key())); return;
+      default: return add({.database = database, .key = key});
     }
   }
 

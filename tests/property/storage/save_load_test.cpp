@@ -136,9 +136,7 @@ void change_something(test::Filters& filters, std::mt19937_64& random) {
     case 0:
       if (present != nullptr) static_cast<void>(filters.keyspace.rename(0, key, any_key()));
       break;
-    case 1:
-      static_cast<void>(filters.keyspace.remove({.database = 0, .key = key}));
-      break;
+    case 1: static_cast<void>(filters.keyspace.remove({.database = 0, .key = key})); break;
     case 2:
       if (present != nullptr)
         static_cast<void>(

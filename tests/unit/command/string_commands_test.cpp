@@ -95,27 +95,13 @@ TEST_CASE("any change of strings has its room in the journal", "[command]") {
     world.send({"PEXPIRE", one, std::to_string(1 + below(3))});
     world.now += std::chrono::milliseconds(2);
     switch (below(7)) {
-      case 0:
-        world.check({"SET", one, bytes(), "PX", number + "1"});
-        break;
-      case 1:
-        world.check({"APPEND", one, bytes()});
-        break;
-      case 2:
-        world.check({"SETRANGE", one, number, bytes()});
-        break;
-      case 3:
-        world.check({"MSET", one, bytes(), other, bytes(), one, bytes()});
-        break;
-      case 4:
-        world.check({"GETSET", one, bytes()});
-        break;
-      case 5:
-        world.check({"BITFIELD", one, "SET", "u8", number, "1", "INCRBY", "i64", "3", "-1"});
-        break;
-      default:
-        world.send({"SET", other, "9"});
-        world.check({"INCRBY", other, "9223372036854775798"});
+      case 0: world.check({"SET", one, bytes(), "PX", number + "1"}); break;
+      case 1: world.check({"APPEND", one, bytes()}); break;
+      case 2: world.check({"SETRANGE", one, number, bytes()}); break;
+      case 3: world.check({"MSET", one, bytes(), other, bytes(), one, bytes()}); break;
+      case 4: world.check({"GETSET", one, bytes()}); break;
+      case 5: world.check({"BITFIELD", one, "SET", "u8", number, "1", "INCRBY", "i64", "3", "-1"}); break;
+      default: world.send({"SET", other, "9"}); world.check({"INCRBY", other, "9223372036854775798"});
     }
   }
 }

@@ -44,30 +44,18 @@ std::string told(const Recorded& recorded) {
   };
   const std::string database = std::to_string(recorded.database);
   switch (recorded.kind) {
-    case Kind::added:
-      return "added " + recorded.key + " " + std::to_string(recorded.fingerprints.size());
-    case Kind::created:
-      return "created " + recorded.key;
-    case Kind::grown:
-      return "grown " + recorded.key;
-    case Kind::removed:
-      return "removed " + recorded.key;
-    case Kind::expires:
-      return "expires " + recorded.key + (deadline().empty() ? " never" : deadline());
-    case Kind::renamed:
-      return "renamed " + recorded.key + " " + recorded.target;
-    case Kind::adopted:
-      return "adopted " + recorded.key + deadline();
-    case Kind::moved:
-      return "moved " + recorded.key + " " + std::to_string(recorded.other);
-    case Kind::swapped:
-      return "swapped " + database + " " + std::to_string(recorded.other);
-    case Kind::mirrored:
-      return "mirrored " + recorded.key + " " + recorded.target;
-    case Kind::flushed:
-      return "flushed " + database;
-    case Kind::flushed_all:
-      return "flushed all";
+    case Kind::added: return "added " + recorded.key + " " + std::to_string(recorded.fingerprints.size());
+    case Kind::created: return "created " + recorded.key;
+    case Kind::grown: return "grown " + recorded.key;
+    case Kind::removed: return "removed " + recorded.key;
+    case Kind::expires: return "expires " + recorded.key + (deadline().empty() ? " never" : deadline());
+    case Kind::renamed: return "renamed " + recorded.key + " " + recorded.target;
+    case Kind::adopted: return "adopted " + recorded.key + deadline();
+    case Kind::moved: return "moved " + recorded.key + " " + std::to_string(recorded.other);
+    case Kind::swapped: return "swapped " + database + " " + std::to_string(recorded.other);
+    case Kind::mirrored: return "mirrored " + recorded.key + " " + recorded.target;
+    case Kind::flushed: return "flushed " + database;
+    case Kind::flushed_all: return "flushed all";
     case Kind::written:
       return "written " + recorded.key + " " + std::to_string(recorded.offset) + "+" +
              std::to_string(recorded.image.size());

@@ -24,16 +24,11 @@ class Reader {
     const std::string value = line.substr(1);
     switch (type) {
       case '$':
-      case '=':
-        return value == "-1" ? "$null" : type + take_bulk(std::stoul(value));
-      case '*':
-        return value == "-1" ? "*null" : "*" + list(std::stoul(value));
-      case '~':
-        return "~" + list(std::stoul(value));
-      case '%':
-        return "%" + map(std::stoul(value));
-      default:
-        return line;
+      case '=': return value == "-1" ? "$null" : type + take_bulk(std::stoul(value));
+      case '*': return value == "-1" ? "*null" : "*" + list(std::stoul(value));
+      case '~': return "~" + list(std::stoul(value));
+      case '%': return "%" + map(std::stoul(value));
+      default: return line;
     }
   }
 

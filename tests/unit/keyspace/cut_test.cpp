@@ -100,13 +100,9 @@ TEST_CASE("a cut has the keyspace of its first instant, whatever changes between
       switch (below(14)) {
         case 0:
         case 1:
-        case 2:
-          static_cast<void>(changing.keys.remove({.database = database, .key = key}));
-          break;
+        case 2: static_cast<void>(changing.keys.remove({.database = database, .key = key})); break;
         case 3:
-        case 4:
-          static_cast<void>(changing.keys.rename(database, key, other));
-          break;
+        case 4: static_cast<void>(changing.keys.rename(database, key, other)); break;
         case 5:
           if (bloom::Filter* const moved =
                   sepal::test::filter_at(changing.keys, {.database = database, .key = key}))
@@ -132,8 +128,7 @@ TEST_CASE("a cut has the keyspace of its first instant, whatever changes between
           static_cast<void>(changing.keys.set_deadline({.database = database, .key = key},
                                                        static_cast<Deadline>(below(3))));
           break;
-        default:
-          changing.create(database, key);
+        default: changing.create(database, key);
       }
     };
     for (std::uint64_t i = below(600); i > 0; --i) change();

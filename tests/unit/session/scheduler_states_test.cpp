@@ -52,16 +52,13 @@ std::optional<State> state_of(char letter) {
 std::unique_ptr<SchedulerWorld> client_in(State state) {
   auto world = std::make_unique<SchedulerWorld>();
   switch (state) {
-    case State::reading:
-      break;
+    case State::reading: break;
     case State::received:
       world->peer().to_send = ping;
       world->scheduler.begin_turn(0);
       world->scheduler.ready(*world->clients[0], readable);
       break;
-    case State::queued:
-      world->turn({repeated("PING\r\n", 5 * batch_requests_max)});
-      break;
+    case State::queued: world->turn({repeated("PING\r\n", 5 * batch_requests_max)}); break;
     case State::kept: {
       // Too many bytes for a round: the client runs at once, and long enough that its replies are kept.
       const StandingClock::Slow slow(long_run_min);
@@ -74,9 +71,7 @@ std::unique_ptr<SchedulerWorld> client_in(State state) {
       world->peer().room = 0;
       world->turn({request({"QUIT"})});
       break;
-    case State::waiting:
-      world->turn({request({"SAVE"})});
-      break;
+    case State::waiting: world->turn({request({"SAVE"})}); break;
     case State::held:
       world->ground.recording.awaited = position;
       world->turn({add});
@@ -85,12 +80,8 @@ std::unique_ptr<SchedulerWorld> client_in(State state) {
       world->ground.recording.grants_left = 0;
       world->turn({add});
       break;
-    case State::paused:
-      world->turn({request({"CLIENT", "PAUSE", "1000"}) + ping});
-      break;
-    case State::lingering:
-      world->turn({request({"QUIT"})});
-      break;
+    case State::paused: world->turn({request({"CLIENT", "PAUSE", "1000"}) + ping}); break;
+    case State::lingering: world->turn({request({"QUIT"})}); break;
   }
   REQUIRE(world->state() == state);
   return world;
@@ -106,18 +97,15 @@ bool is_within_turn(State state) {
 std::optional<std::uint32_t> watched_in(State state) {
   switch (state) {
     case State::reading:
-    case State::lingering:
-      return readable;
+    case State::lingering: return readable;
     case State::sending:
     case State::waiting:
     case State::held:
     case State::put_off:
-    case State::paused:
-      return 0;
+    case State::paused: return 0;
     case State::received:
     case State::queued:
-    case State::kept:
-      break;
+    case State::kept: break;
   }
   return std::nullopt;
 }

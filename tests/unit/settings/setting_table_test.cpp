@@ -102,8 +102,7 @@ TEST_CASE("every setting accepts the ends of its range, and refuses one past the
         CHECK_FALSE(parse_value(setting, "").ok());
         break;
       case Kind::rate:
-      case Kind::seed:
-        break;
+      case Kind::seed: break;
     }
   }
 }

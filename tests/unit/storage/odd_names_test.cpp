@@ -23,25 +23,15 @@ enum class Kind { folder, full_folder, pipe, dangling_link, bytes, empty };
 void make(const Path& path, Kind kind) {
   std::filesystem::remove_all(path);
   switch (kind) {
-    case Kind::folder:
-      std::filesystem::create_directory(path);
-      return;
+    case Kind::folder: std::filesystem::create_directory(path); return;
     case Kind::full_folder:
       std::filesystem::create_directory(path);
       std::ofstream(path / "file") << "text";
       return;
-    case Kind::pipe:
-      REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-      return;
-    case Kind::dangling_link:
-      std::filesystem::create_symlink("nowhere", path);
-      return;
-    case Kind::bytes:
-      std::ofstream(path) << std::string(5000, 'x');
-      return;
-    case Kind::empty:
-      std::ofstream{path};
-      return;
+    case Kind::pipe: REQUIRE(::mkfifo(path.c_str(), 0600) == 0); return;
+    case Kind::dangling_link: std::filesystem::create_symlink("nowhere", path); return;
+    case Kind::bytes: std::ofstream(path) << std::string(5000, 'x'); return;
+    case Kind::empty: std::ofstream{path}; return;
   }
 }
 
