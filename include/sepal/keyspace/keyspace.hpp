@@ -62,7 +62,8 @@ class Housekeeper {
   virtual void dispose(ValuePtr value) = 0;
   // Drops a flushed database, which frees all of its values.
   virtual void dispose_database(std::shared_ptr<const void> database) = 0;
-  // Moves new memory of the value into huge pages when requests have filled it. May come again for a value.
+  // Moves memory of the value (KindRow::small_pages) into huge pages when requests have filled it. May come
+  // again for a value.
   virtual void give_pages(ValuePtr value) = 0;
   // A key has got a deadline that is sooner than all others.
   virtual void due_at(Deadline deadline) = 0;

@@ -87,6 +87,19 @@ using GoOn = std::function<bool(std::uint64_t bytes_done)>;
 // Asks for memory before it is allocated. Errors: memory_limit. May be empty.
 using Hold = std::function<Result<void>(std::uint64_t byte_count)>;
 
+// Memory of a value that requests fill. It begins in small pages, because the first touch of a page takes a
+// request's time. In huge pages look-ups are quicker, so the thread `pages` moves it there, a piece of a huge
+// page's size at a time, once requests have touched all of it. The functions are called while the thread
+// holds the value, outside the gate as well.
+struct SmallPages {
+  const void* memory = nullptr;   // tells it from all other memory of values that are held
+  std::uint64_t piece_count = 0;  // at least 1
+  // Whether requests have touched nearly all of a piece.
+  bool (*in_use)(const void* memory, std::uint64_t piece);
+  // Moves a piece, now or when the system can. By one thread, each piece once, in their order.
+  void (*move)(const void* memory, std::uint64_t piece);
+};
+
 struct ModuleType;
 
 // A kind's values in the RDB format of Redis: DUMP, RESTORE, and the type of sepal.so.
@@ -128,9 +141,12 @@ struct KindRow {
   // it anew each time.
   std::uint64_t (*identity)(const Value& value);
   // Exclusive. The value came under a key, or has grown. It prepares what requests of `worker_count` workers
-  // need; 0: no worker asks it. True if it has new memory in small pages that should move to huge ones in
-  // time (Housekeeper::give_pages): only a filter does. Null: there is nothing to prepare.
+  // need; 0: no worker asks it. True if it has memory in small pages (small_pages). Null: there is nothing to
+  // prepare.
   bool (*prepare)(Value& value, std::uint32_t worker_count);
+  // Shared, or no key names the value. Appends its memory that has not moved to huge pages yet. Null: a value
+  // of this kind has none.
+  void (*small_pages)(const Value& value, std::vector<SmallPages>& to) = nullptr;
   // Shared. What OBJECT ENCODING answers; null: "raw".
   std::string_view (*encoding)(const Value& value);
 

@@ -13,6 +13,12 @@ namespace {
 
 constexpr std::chrono::seconds free_memory_period{10};
 
+std::vector<value::SmallPages> small_pages_of(const value::Value& value) {
+  std::vector<value::SmallPages> found;
+  if (const auto append = value::row_of(value).small_pages; append != nullptr) append(value, found);
+  return found;
+}
+
 }  // namespace
 
 Background::Background() : settling_([this] { settling_gave_up(); }), thread_([this] { run(); }) {}
@@ -40,10 +46,8 @@ void Background::post(Task task) {
 // A task's destruction frees what the task holds, unless a save still uses it.
 void Background::dispose(value::ValuePtr value) {
   SEPAL_ASSERT(value != nullptr, "no value is disposed of");
-  // Only a big filter can wait in settling_. Without this, each deletion of a small one would lead to a look
-  // at all big ones.
-  const auto* const filter = value::as<bloom::Filter>(value.get());
-  const bool may_settle = filter != nullptr && filter->fresh();
+  // Without this, each deletion of a small value would lead to a look at all that wait in settling_.
+  const bool may_settle = !small_pages_of(*value).empty();
   disposals_begun_.fetch_add(1);
   post([this, held = std::move(value), may_settle] {
     dropped_ = dropped_ || may_settle;
@@ -60,12 +64,8 @@ void Background::dispose_database(std::shared_ptr<const void> database) {
   });
 }
 
-// Filters are the only values that ask for it.
 void Background::give_pages(value::ValuePtr value) {
-  auto* const filter = value::as<bloom::Filter>(value.get());
-  SEPAL_ASSERT(filter != nullptr, "a value of another kind has no pages to settle");
-  for (const bloom::LayerView& layer : filter->layers())
-    if (layer.fresh()) settling_.add(bloom::FilterPtr(filter), layer);
+  for (const value::SmallPages& pages : small_pages_of(*value)) settling_.add(value, pages);
 }
 
 void Background::drain() {

@@ -68,7 +68,7 @@ class Background final : public keyspace::Housekeeper {
   bool stopping_ SEPAL_GUARDED_BY(mutex_) = false;
   Expiry expiry_;
   PageSettling settling_;
-  bool dropped_ = false;  // A task held a filter that now only settling_ may hold. Confined to thread_.
+  bool dropped_ = false;  // A task held a value that now only settling_ may hold. Confined to thread_.
   SteadyTime free_memory_due_{};          // Confined to thread_.
   std::uint64_t disposals_of_round_ = 0;  // The tasks of this round that held something. Confined to thread_.
 

@@ -46,12 +46,12 @@ PageSettling::~PageSettling() {
   thread_.join();
 }
 
-void PageSettling::add(bloom::FilterPtr filter, bloom::LayerView layer) {
-  SEPAL_ASSERT(filter != nullptr && layer.piece_count() > 0, "a layer without pieces has no pages to settle");
-  Filters added;
+void PageSettling::add(value::ValuePtr value, const value::SmallPages& pages) {
+  SEPAL_ASSERT(value != nullptr && pages.piece_count > 0, "a layer without pieces has no pages to settle");
+  Values added;
   added.emplace_back();
-  added.back().filter = std::move(filter);
-  added.back().layers.push_back({.view = layer});
+  added.back().value = std::move(value);
+  added.back().layers.push_back({.pages = pages});
   {
     const MutexLock lock(mutex_);
     added_.splice(added_.end(), added);
@@ -68,7 +68,7 @@ void PageSettling::look_for_dropped() {
 }
 
 void PageSettling::free_given_up() {
-  Filters freed;
+  Values freed;
   {
     const MutexLock lock(mutex_);
     freed.swap(given_up_);
@@ -89,7 +89,7 @@ void PageSettling::run() {
 bool PageSettling::wait() {
   const MutexLock lock(mutex_);
   while (!stopping_ && added_.empty() && !may_be_dropped_) {
-    if (filters_.empty()) {
+    if (values_.empty()) {
       changed_.wait(mutex_);
     } else if (changed_.wait_until(mutex_, due_) == std::cv_status::timeout) {
       break;
@@ -99,33 +99,33 @@ bool PageSettling::wait() {
   return !stopping_;
 }
 
-// Keeps one entry for each filter. So this object holds a filter once, and a use count of 1 means that the
-// filter has been dropped.
+// Keeps one entry for each value. So this object holds a value once, and a use count of 1 means that the
+// value has been dropped.
 void PageSettling::take_added() {
-  Filters added;
+  Values added;
   {
     const MutexLock lock(mutex_);
     added.swap(added_);
   }
   if (added.empty()) return;
   const auto soon = std::chrono::steady_clock::now() + idle_pause_min;
-  due_ = filters_.empty() ? soon : std::min(due_, soon);
+  due_ = values_.empty() ? soon : std::min(due_, soon);
   idle_pause_ = idle_pause_min;
-  Filters emptied;
+  Values emptied;
   while (!added.empty()) {
     const auto first = added.begin();
-    const auto known = std::ranges::find(filters_, first->filter, &Unsettled::filter);
-    if (known == filters_.end()) {
-      filters_.splice(filters_.end(), added, first);
+    const auto known = std::ranges::find(values_, first->value, &Unsettled::value);
+    if (known == values_.end()) {
+      values_.splice(values_.end(), added, first);
     } else {
-      // A filter that has grown comes with all of its fresh layers. A layer has one entry.
-      const std::uint64_t identity = first->layers.front().view.identity();
-      const auto is_this = [&](const Layer& layer) { return layer.view.identity() == identity; };
+      // A value that has grown comes with all of its small pages. A layer has one entry.
+      const void* const memory = first->layers.front().pages.memory;
+      const auto is_this = [&](const Layer& layer) { return layer.pages.memory == memory; };
       if (std::ranges::none_of(known->layers, is_this))
         known->layers.splice(known->layers.end(), first->layers);
-      // This frees nothing on this thread, because `known` holds the filter as well. The empty entry is freed
+      // This frees nothing on this thread, because `known` holds the value as well. The empty entry is freed
       // by the other thread.
-      first->filter.reset();
+      first->value.reset();
       emptied.splice(emptied.end(), added, first);
     }
   }
@@ -133,28 +133,28 @@ void PageSettling::take_added() {
 }
 
 void PageSettling::give_up_dropped() {
-  Filters dropped;
-  for (auto each = filters_.begin(); each != filters_.end();) {
+  Values dropped;
+  for (auto each = values_.begin(); each != values_.end();) {
     const auto next = std::next(each);
     // No other thread has a reference, so none can make another one.
-    if (each->filter->use_count() == 1) dropped.splice(dropped.end(), filters_, each);
+    if (each->value->use_count() == 1) dropped.splice(dropped.end(), values_, each);
     each = next;
   }
   give_up(std::move(dropped));
 }
 
-void PageSettling::give_up(Filters filters) {
-  if (filters.empty()) return;
+void PageSettling::give_up(Values values) {
+  if (values.empty()) return;
   {
     const MutexLock lock(mutex_);
-    given_up_.splice(given_up_.end(), filters);
+    given_up_.splice(given_up_.end(), values);
   }
   // Outside the lock: the callback takes a lock of its own.
   on_given_up_();
 }
 
 void PageSettling::step_if_due() {
-  if (filters_.empty() || std::chrono::steady_clock::now() < due_) return;
+  if (values_.empty() || std::chrono::steady_clock::now() < due_) return;
   const std::chrono::nanoseconds before = core_time();
   const std::chrono::milliseconds pause = step();
   const std::chrono::nanoseconds taken = core_time() - before;
@@ -165,7 +165,7 @@ std::chrono::milliseconds PageSettling::step() {
   bool busy = move_a_piece();
   // Other layers are not looked at while one is moved, because there may be many.
   if (!busy)
-    for (Unsettled& each : filters_)
+    for (Unsettled& each : values_)
       for (Layer& layer : each.layers) busy = look_at(layer) || busy;
   if (!busy) return std::exchange(idle_pause_, std::min(2 * idle_pause_, idle_pause_max));
   idle_pause_ = idle_pause_min;
@@ -174,16 +174,16 @@ std::chrono::milliseconds PageSettling::step() {
 
 // Moves the next piece of the first layer that is wholly in use. False if there is none.
 bool PageSettling::move_a_piece() {
-  for (auto each = filters_.begin(); each != filters_.end(); ++each) {
+  for (auto each = values_.begin(); each != values_.end(); ++each) {
     const auto layer = std::ranges::find_if(each->layers, &Layer::ready);
     if (layer == each->layers.end()) continue;
     SEPAL_ASSERT(layer->moved < layer->in_use, "a piece is moved that is not in use");
-    layer->view.move_to_huge_page(layer->moved);
+    layer->pages.move(layer->pages.memory, layer->moved);
     ++layer->moved;
-    // The entry stays until all of its layers are settled, because it stands for the whole filter.
+    // The entry stays until all of its layers are settled, because it stands for the whole value.
     if (!std::ranges::all_of(each->layers, &Layer::settled)) return true;
-    Filters settled;
-    settled.splice(settled.end(), filters_, each);
+    Values settled;
+    settled.splice(settled.end(), values_, each);
     give_up(std::move(settled));
     return true;
   }
@@ -193,12 +193,12 @@ bool PageSettling::move_a_piece() {
 // Whether more pieces are in use than at the last look.
 bool PageSettling::look_at(Layer& layer) {
   const std::uint64_t known = layer.in_use;
-  SEPAL_ASSERT(layer.moved <= known && known <= layer.view.piece_count(),
+  SEPAL_ASSERT(layer.moved <= known && known <= layer.pages.piece_count,
                "more pieces were moved than are in use, or more are in use than there are");
-  const std::uint64_t end = std::min(known + looked_at_in_step, layer.view.piece_count());
+  const std::uint64_t end = std::min(known + looked_at_in_step, layer.pages.piece_count);
   // Pieces count from the first on: a layer is ready only when no piece is left out, because requests that
   // still touch a piece for the first time would wait for its move (decisions/0010).
-  while (layer.in_use < end && layer.view.in_use(layer.in_use)) ++layer.in_use;
+  while (layer.in_use < end && layer.pages.in_use(layer.pages.memory, layer.in_use)) ++layer.in_use;
   return layer.in_use > known;
 }
 

@@ -1,4 +1,5 @@
-// Moves big layers that requests have filled from small pages into huge ones, a few at a time.
+// Moves memory that requests have filled from small pages into huge ones (value::SmallPages: the big layers
+// of filters), a few pieces at a time.
 //
 // A layer waits until all of it is in use. The thread looks at it less and less often, so a filter that was
 // reserved and is never filled costs next to nothing. Then its pieces are moved one after the other, with
@@ -11,7 +12,7 @@
 #pragma once
 
 #include <sepal/base/mutex.hpp>
-#include <sepal/bloom/filter/filter.hpp>
+#include <sepal/value/kind_row.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -30,34 +31,34 @@ class PageSettling {
   PageSettling(const PageSettling&) = delete;
   PageSettling& operator=(const PageSettling&) = delete;
 
-  void add(bloom::FilterPtr filter, bloom::LayerView layer);
-  // Tells the thread that filters may have been dropped that only this object still holds. It gives them up
+  void add(value::ValuePtr value, const value::SmallPages& pages);
+  // Tells the thread that values may have been dropped that only this object still holds. It gives them up
   // soon.
   void look_for_dropped();
-  // Frees what the thread has given up: filters that were dropped, and filters whose layers are settled.
+  // Frees what the thread has given up: values that were dropped, and values whose layers are settled.
   void free_given_up();
 
  private:
   struct Layer {
-    bloom::LayerView view;
+    value::SmallPages pages;
     std::uint64_t in_use = 0;  // how many pieces, from the first on
     std::uint64_t moved = 0;   // the same
 
-    [[nodiscard]] bool settled() const { return moved == view.piece_count(); }
-    [[nodiscard]] bool ready() const { return in_use == view.piece_count() && !settled(); }
+    [[nodiscard]] bool settled() const { return moved == pages.piece_count; }
+    [[nodiscard]] bool ready() const { return in_use == pages.piece_count && !settled(); }
   };
   struct Unsettled {
-    bloom::FilterPtr filter;
+    value::ValuePtr value;
     std::list<Layer> layers;
   };
-  using Filters = std::list<Unsettled>;
+  using Values = std::list<Unsettled>;
 
   void run();
   // Waits until there is something to do. False: the thread has to end.
   bool wait();
   void take_added();
   void give_up_dropped();
-  void give_up(Filters filters);
+  void give_up(Values values);
   // Does one step, if it is time.
   void step_if_due();
   // Returns the pause before the next call.
@@ -69,13 +70,13 @@ class PageSettling {
 
   Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.
   Condition changed_;
-  Filters added_ SEPAL_GUARDED_BY(mutex_);  // with one layer each
-  Filters given_up_ SEPAL_GUARDED_BY(mutex_);
+  Values added_ SEPAL_GUARDED_BY(mutex_);  // with one layer each
+  Values given_up_ SEPAL_GUARDED_BY(mutex_);
   bool may_be_dropped_ SEPAL_GUARDED_BY(mutex_) = false;
   bool stopping_ SEPAL_GUARDED_BY(mutex_) = false;
 
   // Confined to thread_.
-  Filters filters_;  // each filter once
+  Values values_;  // each value once
   std::chrono::milliseconds idle_pause_{};
   std::chrono::steady_clock::time_point due_;
 

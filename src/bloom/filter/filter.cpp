@@ -561,6 +561,23 @@ bool Filter::fresh() const {
   return false;
 }
 
+static const Layer& layer_in(const void* memory) {
+  return *static_cast<const Layer*>(memory);
+}
+
+void Filter::small_pages(std::vector<value::SmallPages>& to) const {
+  if (!fresh()) return;
+  const LayerStack layers = stack();
+  for (std::uint32_t index = 0; index < layers.size(); ++index)
+    if (const Layer& layer = layers[index]; layer.fresh())
+      to.push_back(
+          {.memory = &layer,
+           .piece_count = layer.piece_count(),
+           .in_use = [](const void* memory, std::uint64_t piece) { return layer_in(memory).in_use(piece); },
+           .move = [](const void* memory,
+                      std::uint64_t piece) { layer_in(memory).move_to_huge_page(piece); }});
+}
+
 LayerView Filter::layer(std::uint32_t index) const {
   const LayerStack layers = stack();
   SEPAL_ASSERT(index < layers.size(), "a layer that the filter has");

@@ -418,6 +418,8 @@ const value::KindRow bloom_row{
     .changes = changes,
     .identity = identity,
     .prepare = prepare,
+    .small_pages = [](const Value& value,
+                      std::vector<value::SmallPages>& to) { filter_in(value).small_pages(to); },
     .encoding = nullptr,
     .make_state = []() -> std::unique_ptr<value::KindState> { return std::make_unique<SharedPlans>(); },
     .begins_image = [](std::span<const std::byte> bytes) { return begins_image(bytes, false); },

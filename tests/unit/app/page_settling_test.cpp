@@ -2,6 +2,7 @@
 
 #include <sepal/base/mutex.hpp>
 #include <sepal/base/thread.hpp>
+#include <sepal/bloom/filter/filter.hpp>
 
 #include <sys/resource.h>
 
@@ -63,12 +64,19 @@ FilterPtr used_filter(std::uint32_t layer_count) {
   return filter;
 }
 
+void add_all(PageSettling& settling, const FilterPtr& filter) {
+  std::vector<value::SmallPages> found;
+  value::row_of(*filter).small_pages(*filter, found);
+  REQUIRE(found.size() == filter->layer_count());
+  for (const value::SmallPages& pages : found) settling.add(filter, pages);
+}
+
 TEST_CASE("layers in use are settled, and then the filter is released", "[app]") {
   SettlingWorld world;
   const FilterPtr filter = used_filter(2);
   const std::vector<LayerView> layers = filter->layers();
   for (const LayerView& layer : layers) REQUIRE(layer.fresh());
-  for (const LayerView& layer : layers) world.settling.add(filter, layer);
+  add_all(world.settling, filter);
   const auto end = std::chrono::steady_clock::now() + patience;
   int told = 0;
   while (filter->use_count() > 1 && std::chrono::steady_clock::now() < end) {
@@ -85,12 +93,10 @@ TEST_CASE("a dropped filter is freed without waiting for its layers", "[app]") {
   auto made = Filter::create({.error_rate = 1e-9, .capacity = 4'000'000}, plenty);
   REQUIRE(made);
   FilterPtr filter = std::move(*made);
-  const LayerView layer = filter->newest_layer();
-  REQUIRE(layer.piece_count() > 0);
   // Like two layers that wait: the thread holds the filter once for both, and notices when it has the only
   // reference.
-  world.settling.add(filter, layer);
-  world.settling.add(filter, layer);
+  add_all(world.settling, filter);
+  add_all(world.settling, filter);
   REQUIRE(world.told.await(1));
   world.settling.free_given_up();
   CHECK(filter->use_count() == 2);
@@ -115,7 +121,7 @@ TEST_CASE("the thread gives way to the others", "[app][scheduling]") {
     return std::nullopt;
   };
   const FilterPtr filter = used_filter(1);
-  world.settling.add(filter, filter->newest_layer());
+  add_all(world.settling, filter);
   REQUIRE(world.told.await(1));
   const auto nice = nice_of_pages();
   REQUIRE(nice);

@@ -184,6 +184,8 @@ class Filter final : public value::Value {
   [[nodiscard]] LayerView newest_layer() const;
   // A layer is fresh (LayerView).
   [[nodiscard]] bool fresh() const;
+  // Appends the bitmaps of the fresh layers.
+  void small_pages(std::vector<value::SmallPages>& to) const;
   // Appends the address and the count of each layer, oldest first: what kind.cpp reads an image by.
   void freeze(std::vector<std::uint64_t>& numbers) const;
   // Null where none is kept.
