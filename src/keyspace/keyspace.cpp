@@ -151,6 +151,10 @@ std::uint64_t Keyspace::structure_changes() const {
   return structure_changes_.load(std::memory_order_relaxed);
 }
 
+std::uint64_t Keyspace::changes() const {
+  return structure_changes() + value_changes_.load(std::memory_order_relaxed);
+}
+
 std::uint64_t Keyspace::entry_bytes(std::string_view key) {
   return KeyTable::entry_bytes(key);
 }
@@ -270,6 +274,7 @@ bool Keyspace::add_recorded(std::uint32_t database, value::Value& value,
   if (add == nullptr) return false;
   const std::uint64_t bytes_before = byte_count_of(value);
   const bool added = add(value, entries);
+  note_value_changes(entries.size());
   if (byte_count_of(value) != bytes_before) count_value(database, bytes_before, byte_count_of(value));
   return added;
 }

@@ -213,12 +213,13 @@ std::size_t add_alone(Mutator& changes, DatabaseKey key, Filter& filter,
     outcomes.push_back(adds.add(item));
     // The state is read anew each time: break_mirror() changes it in the loop. The link itself stays.
     if (link != nullptr && link->mirror.state == MirrorState::whole) {
-      const Filter::Refusal of_mirror = of_target->add(item).refusal;
-      if (of_mirror == Filter::Refusal::none) {
+      const Filter::AddOutcome of_mirror = of_target->add(item);
+      if (of_mirror.added) changes.keyspace().note_value_changes(1);
+      if (of_mirror.refusal == Filter::Refusal::none) {
         ++mirrored_count;
         continue;
       }
-      break_mirror(changes, key, state_after(of_mirror));
+      break_mirror(changes, key, state_after(of_mirror.refusal));
     }
     // A filter that is full takes no further item either, so the caller gets no further outcome. Other
     // refusals are of this item: a later one may be known already.

@@ -28,9 +28,11 @@ bool try_mirror(Mutator& changes, const Filter& source, std::span<const std::str
     const auto some = items.first(std::min(items.size(), added.size()));
     const auto some_added = std::span(added).first(some.size());
     if (!try_add(changes.log(), target_key(*link), target_of(*link), some, some_added)) return false;
+    const auto added_count = static_cast<std::uint64_t>(std::ranges::count(some_added, true));
+    changes.keyspace().note_value_changes(added_count);
     // Another worker may have added the item, and its record may still be on its way. If the client were
     // told first, a crash could lose an item that the client was told of.
-    if (std::ranges::find(some_added, false) != some_added.end()) changes.note_target_knew();
+    if (added_count < some.size()) changes.note_target_knew();
     items = items.subspan(some.size());
   }
   return true;

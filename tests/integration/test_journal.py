@@ -89,6 +89,23 @@ class JournalTest(DaemonTest):
             self.assertEqual(client.call("BF.CARD", "l"), 4)
         daemon.kill()
 
+    def test_an_add_to_the_target_of_a_mirror_alone_is_saved_at_a_stop(self):
+        daemon = self.start("--journal", "off")
+        with Client.of(daemon) as client:
+            client.pipeline([("BF.RESERVE", "t", "0.01", 1000), ("BF.ADD", "s", "x"), ("BF.MIRROR", "s", "t")])
+            client.save()
+            self.assertEqual(client.call("BF.ADD", "s", "x"), 0)
+            self.assertEqual(client.info()["rdb_changes_since_last_save"], "1")
+        daemon.stop()
+        with Client.of(self.start("--journal", "off")) as client:
+            self.assertEqual(client.call("BF.EXISTS", "t", "x"), 1)
+            # With the gate closed: the second item makes the target grow, which counts as well.
+            client.pipeline([("BF.RESERVE", "full", "0.01", 1, "NONSCALING"), ("BF.ADD", "full", "x"),
+                             ("BF.RESERVE", "u", "0.01", 1), ("BF.MIRROR", "full", "u")])
+            client.save()
+            client.call("BF.MADD", "full", "x", "y")
+            self.assertEqual(client.info()["rdb_changes_since_last_save"], "3")
+
     def test_a_server_that_is_full_starts_again_from_its_journal(self):
         daemon = self.start("--maxmemory", "1mb")
         with Client.of(daemon) as client:

@@ -129,6 +129,15 @@ class ToyTest(DaemonTest):
         _, client = self.serve("--journal", "off")
         self.assertEqual(client.call("TOY.MEMBERS", "t"), [b"one"])
 
+    def test_a_delete_alone_begins_a_save_by_the_interval(self):
+        _, client = self.serve("--journal", "off", "--save-interval", "1s")
+        client.pipeline([("TOY.ADD", "t", "one"), ("TOY.ADD", "t", "two")])
+        self.eventually("no save", lambda: client.info("persistence")["rdb_changes_since_last_save"] == "0")
+        saves = int(client.info("persistence")["rdb_saves"])
+        client.call("TOY.DEL", "t", "two")
+        self.eventually("no save", lambda: int(client.info("persistence")["rdb_saves"]) > saves)
+        self.assertEqual(client.info("persistence")["rdb_changes_since_last_save"], "0")
+
     def test_all_sums_count_it(self):
         _, client = self.serve()
         client.pipeline([("TOY.ADD", "t", "one"), ("TOY.ADD", "u", "one")])

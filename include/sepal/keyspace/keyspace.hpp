@@ -262,6 +262,11 @@ class Keyspace {
 
   // Counts of what happened, for INFO and for the decision to save. Any thread.
   [[nodiscard]] std::uint64_t structure_changes() const;
+  // The changes of structure, and those of note_value_changes().
+  [[nodiscard]] std::uint64_t changes() const;
+  // Counts changes that a value counts itself (KindRow::changes) and no worker counts as a client's: those of
+  // a replay, and of a mirror's target.
+  void note_value_changes(std::uint64_t count) { value_changes_.fetch_add(count, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t expired_count() const { return expired_count_.load(std::memory_order_relaxed); }
   void reset_expired_count() { expired_count_.store(0, std::memory_order_relaxed); }
 
@@ -304,6 +309,7 @@ class Keyspace {
   std::atomic<std::uint64_t> memory_used_{0};
   std::atomic<std::uint64_t> memory_peak_{0};
   std::atomic<std::uint64_t> structure_changes_{0};
+  std::atomic<std::uint64_t> value_changes_{0};
   std::atomic<std::uint64_t> expired_count_{0};
 };
 

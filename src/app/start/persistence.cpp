@@ -179,17 +179,17 @@ Result<std::uint64_t> Persistence::replay(Loader& loader, const storage::Generat
   auto files = storage::AdoptedFiles::open(disk_, data_->path(), std::move(report->named));
   if (!files) return files.error();
   adopted_files_ = std::move(*files);
-  items_replayed_ = report->items;
   lineage_ = data_->lineage();
   lineage_.run_before = report->run;
   return report->position;
 }
 
-// Grows with every change and never shrinks. The keyspace counts changes of structure; the workers and the
-// replay count items, and bits of strings.
+// The keyspace counts what it changes itself. The workers count what values count (KindRow::changes) when
+// requests change them in the shared gate.
 std::uint64_t Persistence::changes() const {
-  std::uint64_t sum = keyspace_->structure_changes() + items_replayed_;
-  for (const command::WorkerStats& stats : workers_) sum += stats.items_added.get() + stats.bits_set.get();
+  std::uint64_t sum = keyspace_->changes();
+  for (const command::WorkerStats& stats : workers_)
+    sum += stats.items_added.get() + stats.other_changes.get();
   return sum;
 }
 

@@ -100,8 +100,7 @@ class Persistence final : public command::Persistence {
   const Callbacks callbacks_;
   storage::DataDirectory* data_ = nullptr;  // null until uses(), as the next
   keyspace::Keyspace* keyspace_ = nullptr;
-  std::atomic<std::uint64_t> items_replayed_{0};  // Written once.
-  storage::Lineage lineage_;                      // of the journal's new segments; from the replay
+  storage::Lineage lineage_;  // of the journal's new segments; from the replay
   JournalView journal_view_;
   std::atomic<bool> journal_on_{false};
   std::unique_ptr<storage::AdoptedFiles> adopted_files_;

@@ -271,7 +271,7 @@ Next set_bit(Context& context) {
       if (*was_set) {
         context.record.answered_known = true;
       } else {
-        context.stats.bits_set.add(1);
+        context.stats.other_changes.add(1);
       }
       return answer_number(context, *was_set ? 1 : 0);
     }
@@ -297,7 +297,7 @@ Next set_bit_together(Context& context, Words positions, std::span<bool> were_se
     return Next::need_alone;
   const auto known_count = std::ranges::count(were_set, true);
   if (known_count > 0) context.record.answered_known = true;
-  context.stats.bits_set.add(were_set.size() - static_cast<std::size_t>(known_count));
+  context.stats.other_changes.add(were_set.size() - static_cast<std::size_t>(known_count));
   return Next::done;
 }
 

@@ -192,7 +192,7 @@ class Server {
         {"added", [&] { return worker.items_added.get(); }},
         {"asked", [&] { return worker.items_asked.get(); }},
         {"found", [&] { return worker.items_found.get(); }},
-        {"bits", [&] { return worker.bits_set.get(); }},
+        {"bits", [&] { return worker.other_changes.get(); }},
         {"expired", [&] { return world().keyspace.expired_count(); }},
         {"changes", [&] { return world().keyspace.structure_changes(); }},
         {"groups", [&] { return static_cast<std::uint64_t>(world().recording.groups); }},

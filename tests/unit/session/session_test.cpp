@@ -324,13 +324,13 @@ TEST_CASE("bits in a pipeline are answered in order, together or one by one", "[
   CHECK(world.taken_output() == expected);
   CHECK(calls_of(world, "setbit") + calls_of(world, "getbit") == 19);
   // Each bit that was set is a change, however its request ran: a stop saves only if something has changed.
-  const std::uint64_t before = world.ground.workers[0].bits_set.get();
+  const std::uint64_t before = world.ground.workers[0].other_changes.get();
   std::string more;
   for (int i = 100; i < 140; ++i) more += set(std::to_string(i));
   step = world.give(more + more);
   while (step == Step::run_again) step = world.run();
   CHECK(world.taken_output() == repeated(":0\r\n", 40) + repeated(":1\r\n", 40));
-  CHECK(world.ground.workers[0].bits_set.get() == before + 40);
+  CHECK(world.ground.workers[0].other_changes.get() == before + 40);
 }
 
 TEST_CASE("requests that were parsed ahead are dropped when their client must be closed", "[session]") {

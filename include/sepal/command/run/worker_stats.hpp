@@ -33,7 +33,9 @@ struct WorkerStats {
   metrics::Counter items_added;  // adds that answered 1
   metrics::Counter items_asked;  // look-ups of items
   metrics::Counter items_found;  // of these, the ones that answered 1
-  metrics::Counter bits_set;     // bits of strings that SETBIT set beside other requests
+  // Other changes that values count themselves (KindRow::changes), made beside other requests: bits that
+  // SETBIT has set.
+  metrics::Counter other_changes;
   metrics::Counter batches;
   metrics::Counter too_long_requests;  // each closed its connection
   metrics::Counter http_requests;      // likewise
