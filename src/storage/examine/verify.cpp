@@ -174,7 +174,7 @@ class Verification {
         disk_, directory_,
         {.cut = cut_, .highest = highest_, .synced = synced ? *synced : std::nullopt, .run = run_});
     if (!reader) return reader.error();
-    if (reader->strings_may_be_torn())
+    if (reader->values_may_be_torn())
       find(Grade::harmless, "strings may have a part of a change: they changed while " +
                                 format::generation_name(generation_) +
                                 " was saved, and the journal of that time is not there");

@@ -292,16 +292,16 @@ Result<void> JournalReader::find_end() {
 }
 
 bool JournalReader::may_begin_anew_at(std::uint64_t position) const {
-  return position == start_.highest.of_all() || position == start_.highest.filters;
+  return position == start_.highest.of_all() || position == start_.highest.once;
 }
 
-// The saver syncs the journal up to the positions of its filters and strings before a generation becomes
-// current. So everything below the highest of them was on disk. But a journal that begins at the cut or
-// behind it may have begun anew, in an earlier version below the strings' positions.
+// The saver syncs the journal up to the positions of its values before a generation becomes current. So
+// everything below the highest of them was on disk. But a journal that begins at the cut or behind it may
+// have begun anew, in an earlier version below the positions of values whose records are applied again.
 std::uint64_t JournalReader::relied_on() const {
   // The operator has removed the whole journal, and a new one begins. Only SYNCED may still object.
   if (segments_.empty()) return 0;
-  return begin_ && *begin_ < start_.cut ? start_.highest.of_all() : start_.highest.filters;
+  return begin_ && *begin_ < start_.cut ? start_.highest.of_all() : start_.highest.once;
 }
 
 // A file gets its full length before its header is written, so a shorter file has lost bytes. They matter

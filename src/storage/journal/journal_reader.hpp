@@ -20,10 +20,11 @@
 // with frames that does not go on after the run that wrote what is before them (lineage.hpp), unless these
 // are left out anyway.
 //
-// One gap is legal: after an operator deletes all segments, the generation may know filters and strings at
-// positions beyond its cut. The new journal begins at the highest of these positions, and a later start with
-// the same generation finds it there. Earlier versions began it at the highest position of the filters, or at
-// the cut if no filter has one: a journal that begins there need not reach the strings' positions.
+// One gap is legal: after an operator deletes all segments, the generation may know values at positions
+// beyond its cut. The new journal begins at the highest of these positions, and a later start with the same
+// generation finds it there. Earlier versions began it at the highest position of the values whose records
+// are applied once (value::Repeat), or at the cut if none has one: a journal that begins there need not reach
+// the positions of the others.
 #pragma once
 
 #include <sepal/base/assert.hpp>
@@ -102,9 +103,9 @@ class JournalReader {
   [[nodiscard]] std::uint64_t position() const { return position_; }
   [[nodiscard]] std::size_t segment_count() const { return segments_.size(); }
 
-  // The generation has strings that were taken behind the cut, and nothing is there of the journal of that
-  // time, which would make them whole.
-  [[nodiscard]] bool strings_may_be_torn() const { return !begin_ && start_.highest.strings != 0; }
+  // The generation has values that were taken behind the cut and whose changes are applied again
+  // (value::Repeat), and nothing is there of the journal of that time, which would make them whole.
+  [[nodiscard]] bool values_may_be_torn() const { return !begin_ && start_.highest.again != 0; }
 
   // Valid once next() has returned an empty span.
   [[nodiscard]] const JournalEnd& end() const {

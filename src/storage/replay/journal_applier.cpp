@@ -50,7 +50,7 @@ void FilterPositions::note(const LoadedValue& loaded, const value::Value& filter
 
 bool FilterPositions::has(const value::Value& filter, std::uint64_t position) const {
   // For most frames this spares the look-up: behind this position no filter has anything.
-  if (position >= highest_.filters) return false;
+  if (position >= highest_.once) return false;
   const auto noted = positions_.find(&filter);
   return noted != positions_.end() && position < noted->second.position;
 }

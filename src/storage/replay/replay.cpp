@@ -129,7 +129,7 @@ class Replay {
     SEPAL_ASSERT(end.path.empty() == (end.offset == 0), "a journal ends in a segment without a place there");
     const JournalApplier::Counts& counts = applier_.counts();
     // A journal that begins anew begins behind all that the generation has.
-    const std::uint64_t behind = end.path.empty() ? highest_.of_all() : highest_.filters;
+    const std::uint64_t behind = end.path.empty() ? highest_.of_all() : highest_.once;
     return ReplayReport{.position = std::max(end.position, behind),
                         .run = end.run,
                         .segments = reader_.segment_count(),
@@ -144,7 +144,7 @@ class Replay {
                         .resumed = resumed_.has_value(),
                         .beyond = std::move(end.beyond),
                         .named = std::move(named_),
-                        .strings_may_be_torn = reader_.strings_may_be_torn()};
+                        .values_may_be_torn = reader_.values_may_be_torn()};
   }
 
   Disk& disk_;

@@ -280,7 +280,7 @@ TEST_CASE("without a journal a new one begins behind the strings too, and a late
   const auto report = replay_journal(disk, "data", empty.keyspace, gate, start(), {});
   REQUIRE(report);
   CHECK(report->position == 1200);
-  CHECK(report->strings_may_be_torn);
+  CHECK(report->values_may_be_torn);
 
   // Earlier versions began it behind the filters only.
   for (const std::uint64_t first : {std::uint64_t{1200}, std::uint64_t{has_filter ? 1104U : 1000U}}) {
@@ -292,7 +292,7 @@ TEST_CASE("without a journal a new one begins behind the strings too, and a late
     CHECK(again->items() == 1);
     CHECK(again->report.position == journal.position());
     // A journal from the cut on has everything, as far as anybody can tell.
-    CHECK(again->report.strings_may_be_torn == (first > 1000));
+    CHECK(again->report.values_may_be_torn == (first > 1000));
   }
 }
 
@@ -305,7 +305,7 @@ TEST_CASE("a journal that ends before the position of a string is damaged", "[st
   add(journal, 1);
   const auto whole = replay(journal, taken.start(cut, journal.position()));
   REQUIRE_FALSE(whole->error);
-  CHECK_FALSE(whole->report.strings_may_be_torn);
+  CHECK_FALSE(whole->report.values_may_be_torn);
   const auto replayed = replay(journal, taken.start(cut, journal.position() + 8));
   REQUIRE(replayed->error);
   CHECK(replayed->error->code == Errc::damaged);

@@ -67,9 +67,9 @@ struct ReplayReport {
 
   std::vector<NamedFile> named;  // files of filters that came whole
 
-  // The generation has strings that changed while it was saved, and the journal of that time is not there:
-  // each of them may have a part of a change.
-  bool strings_may_be_torn = false;
+  // The generation has values that changed while it was saved and whose changes are applied again
+  // (value::Repeat), and the journal of that time is not there: each of them may have a part of a change.
+  bool values_may_be_torn = false;
 };
 
 // Reads the journal in `directory` from the cut on and applies it. Closes the gate for a fraction of a
