@@ -3,7 +3,6 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/glob.hpp>
 #include <sepal/base/thread.hpp>
-#include <sepal/metrics/exposition.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -50,6 +49,12 @@ std::shared_ptr<const FilterWatch::Filters> FilterWatch::seen() const {
   return seen_;
 }
 
+command::FilterLook FilterWatch::begin_look(std::uint32_t database, const std::string& key) const {
+  const GateEntered inside(gate_, side_);
+  return command::look_at_filter(keyspace_, {.database = database, .key = key},
+                                 std::chrono::system_clock::now(), Clock::now());
+}
+
 std::vector<FilterHistory::Point> FilterWatch::history_of(std::uint32_t database,
                                                           const std::string& key) const {
   const MutexLock lock(mutex_);
@@ -61,27 +66,9 @@ std::optional<command::FilterDetail> FilterWatch::look_at(std::uint32_t database
                                                           const std::string& key) const {
   // A key that the metrics leave out is not shown here either (decisions/0029).
   if (key.size() > watched_key_bytes_max || !matches(options_.pattern, key)) return std::nullopt;
-  bloom::FilterPtr filter;
-  command::FilterDetail detail;
-  {
-    const GateEntered inside(gate_, side_);
-    filter = keyspace_.find_as<bloom::Filter>({.database = database, .key = key},
-                                              std::chrono::system_clock::now());
-    if (filter == nullptr) return std::nullopt;
-    detail.seen.facts = bloom::facts_of(*filter, Clock::now());
-    for (const bloom::LayerView& layer : detail.seen.facts.layers) {
-      detail.plans.push_back(layer.plan());
-      detail.items.push_back(layer.item_count());
-    }
-  }
-  detail.seen.database = database;
-  detail.seen.key = metrics::printable(key);
-  detail.seen.key_bytes = key;
-  // The views are valid only while `filter` is held, so they do not leave with the result. The bits are read
-  // outside the gate: that takes long, and the reference keeps the filter alive.
-  const std::vector<bloom::LayerView> layers = std::exchange(detail.seen.facts.layers, {});
-  detail.seen.layer_count = layers.size();
-  detail.seen.measured = bloom::measure(layers, watched_bytes_max);
+  const auto look = begin_look(database, key);
+  if (!look) return std::nullopt;
+  command::FilterDetail detail = look(watched_bytes_max);
   for (const FilterHistory::Point& point : history_of(database, key))
     detail.history.push_back({.age_seconds = std::chrono::duration<double>(Clock::now() - point.at).count(),
                               .fill = point.fill,
@@ -137,8 +124,8 @@ void FilterWatch::walk() {
 void FilterWatch::visit(std::uint32_t database, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
     if (key.size() > watched_key_bytes_max || !matches(options_.pattern, key)) continue;
-    const auto* const filter = keyspace_.find_as<bloom::Filter>({.database = database, .key = key});
-    if (filter != nullptr) keep({.byte_count = filter->byte_count(), .database = database, .key = key});
+    const std::uint64_t byte_count = command::filter_bytes(keyspace_, {.database = database, .key = key});
+    if (byte_count != 0) keep({.byte_count = byte_count, .database = database, .key = key});
   }
 }
 
@@ -161,26 +148,12 @@ void FilterWatch::measure_all() {
   auto seen = std::make_shared<Filters>();
   for (const Candidate& each : largest_) {
     const auto begun = Clock::now();
-    bloom::FilterPtr filter;
-    command::SeenFilter found{.database = each.database,
-                              .key = metrics::printable(each.key),
-                              .key_bytes = each.key,
-                              .facts = {},
-                              .layer_count = 0,
-                              .measured = {}};
-    {
-      const GateEntered inside(gate_, side_);
-      filter = keyspace_.find_as<bloom::Filter>({.database = each.database, .key = each.key},
-                                                std::chrono::system_clock::now());
-      if (filter != nullptr) found.facts = bloom::facts_of(*filter, Clock::now());
-    }
     // Since the walk the key may have gone, or may name a value of another kind.
-    if (filter == nullptr) continue;
-    found.layer_count = found.facts.layers.size();
-    found.measured = bloom::measure(std::exchange(found.facts.layers, {}), watched_bytes_max);
+    const auto look = begin_look(each.database, each.key);
+    if (!look) continue;
+    seen->push_back(look(watched_bytes_max).seen);
     // The list shows no layers. look_at() measures them again for one filter.
-    found.measured.layers.clear();
-    seen->push_back(std::move(found));
+    seen->back().measured.layers.clear();
     if (!pause_after(Clock::now() - begun)) return;
   }
   std::ranges::sort(*seen, [](const command::SeenFilter& one, const command::SeenFilter& other) {

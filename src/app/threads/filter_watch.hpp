@@ -9,7 +9,6 @@
 
 #include <sepal/base/gate.hpp>
 #include <sepal/base/mutex.hpp>
-#include <sepal/command/server/metrics_text.hpp>
 #include <sepal/command/server/status_json.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
@@ -72,6 +71,8 @@ class FilterWatch {
   void keep(Candidate candidate);
   void measure_all();
   void remember(const Filters& seen);
+  // Enters the gate. Empty if there is no such filter.
+  [[nodiscard]] command::FilterLook begin_look(std::uint32_t database, const std::string& key) const;
   [[nodiscard]] std::vector<FilterHistory::Point> history_of(std::uint32_t database,
                                                              const std::string& key) const;
   // Waits after `worked`. False: the thread has to end.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "command/run/worker_sums.hpp"
 #include "command/server/rejections.hpp"
@@ -200,6 +201,33 @@ void write_shape(std::string_view name, const PlannedShape& shape, double capaci
 }
 
 }  // namespace
+
+FilterLook look_at_filter(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key, WallTime now,
+                          SteadyTime steady_now) {
+  auto* const filter = keyspace.find_as<bloom::Filter>(key, now);
+  if (filter == nullptr) return {};
+  FilterDetail detail;
+  detail.seen.database = key.database;
+  detail.seen.key = metrics::printable(key.key);
+  detail.seen.key_bytes = key.key;
+  detail.seen.facts = bloom::facts_of(*filter, steady_now);
+  for (const bloom::LayerView& layer : detail.seen.facts.layers) {
+    detail.plans.push_back(layer.plan());
+    detail.items.push_back(layer.item_count());
+  }
+  return [held = bloom::FilterPtr(filter), detail = std::move(detail)](std::uint64_t bytes_max) mutable {
+    // The views are valid only while the filter is held, so they do not leave with the result.
+    const std::vector<bloom::LayerView> layers = std::exchange(detail.seen.facts.layers, {});
+    detail.seen.layer_count = layers.size();
+    detail.seen.measured = bloom::measure(layers, bytes_max);
+    return std::move(detail);
+  };
+}
+
+std::uint64_t filter_bytes(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key) {
+  const auto* const filter = keyspace.find_as<bloom::Filter>(key);
+  return filter == nullptr ? 0 : filter->byte_count();
+}
 
 std::string server_json(const Services& services, const MetricsMoment& moment,
                         const WatchedFilters& watched) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <sepal/command/server/metrics_text.hpp>
+#include <sepal/keyspace/keyspace.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +33,15 @@ struct FilterDetail {
   std::vector<std::uint64_t> items;     // that each layer counts
   std::vector<HistoryPoint> history;    // oldest first; empty if the filter is not watched
 };
+
+// The second step of a look at a filter: reads at most about `bytes_max` of its bits, outside the gate.
+// Called once. Holds the filter.
+using FilterLook = std::function<FilterDetail(std::uint64_t bytes_max)>;
+// Shared. The first step. Empty if the key names no filter.
+[[nodiscard]] FilterLook look_at_filter(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key,
+                                        WallTime now, SteadyTime steady_now);
+// Shared. The memory of the filter that the key names; 0 if it names none.
+[[nodiscard]] std::uint64_t filter_bytes(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key);
 
 // Shared gate. Takes about a millisecond. Waits for no disk.
 [[nodiscard]] std::string server_json(const Services& services, const MetricsMoment& moment,
