@@ -1,13 +1,13 @@
 // A toy kind of value: a set of at most 16 short byte strings that can forget. Its bytes go down as well as
 // up, so nothing may be read of it while it changes. It proves that a kind is one folder and one row: this
-// header and toy_commands.cpp are all of it, and no other file of the server names it.
+// header, toy_commands.cpp and the row in whole.hpp are all of it, and no file of the server names it.
 #pragma once
-
-#include <sepal/value/whole.hpp>
 
 #include <set>
 #include <string>
 #include <string_view>
+
+#include "toy/whole.hpp"
 
 namespace sepal::toy {
 

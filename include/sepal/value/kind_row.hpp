@@ -16,7 +16,7 @@
 //                      the instant. The counts among the numbers are those of the instant.
 //     a string         nothing is held either. The copy may mix old and new bytes, and the journal writes all
 //                      changes since the cut again, in their order (Repeat::again).
-//     a small value    the body is copied within freeze(), and is the Still (value/whole.hpp).
+//     a small value    the body is copied within freeze(), and is the Still.
 //     a large one      the Still is known to the value: before it changes some of its bytes, the value gives
 //                      the old ones to the Still. The end of the Still ends that.
 //
