@@ -37,4 +37,14 @@ const KindRow* row_of_payload(std::span<const std::byte> payload) {
   return nullptr;
 }
 
+std::string words_of_kinds(const std::function<std::string(const KindRow& row)>& before) {
+  std::string words;
+  for (const KindRow* const row : kinds) {
+    if (!words.empty()) words += row == kinds.back() ? " and " : ", ";
+    if (before) words += before(*row);
+    words.append(row->word).append("s");
+  }
+  return words;
+}
+
 }  // namespace sepal::value

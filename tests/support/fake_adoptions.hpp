@@ -49,7 +49,7 @@ class FakeAdoptions final : public command::Adoptions {
 class FakeTransfers final : public command::Transfers {
  public:
   [[nodiscard]] bool enabled() const override { return there; }
-  Result<value::ValuePtr> read(const std::string& name, const command::JobContext&) override {
+  Result<value::ValuePtr> read(const std::string& name, value::Kind, const command::JobContext&) override {
     const auto found = files.find(name);
     if (found == files.end()) return fail(Errc::not_found, "cannot open " + name);
     return found->second;

@@ -43,7 +43,7 @@ Loader::Loader(Gate& gate, keyspace::Keyspace& keyspace, command::LoadStatus& st
 }
 
 Result<storage::GenerationReport> Loader::load(storage::DataDirectory& data) {
-  bloom::FilterLimits limits;
+  value::Limits limits;
   {
     const GateClosed closed(gate_);
     limits = keyspace_.value_limits();

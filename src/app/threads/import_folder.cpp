@@ -67,7 +67,8 @@ void remove_import_remains(const storage::Path& folder) {
   }
 }
 
-Result<value::ValuePtr> ImportFolder::read(const std::string& name, const command::JobContext& job) {
+Result<value::ValuePtr> ImportFolder::read(const std::string& name, value::Kind kind,
+                                           const command::JobContext& job) {
   SEPAL_ASSERT(command::is_plain_name(name), "a name that leads out of the folder");
   const storage::Path path = folder_ / name;
   auto file = disk_.open_plain(path);
@@ -82,9 +83,9 @@ Result<value::ValuePtr> ImportFolder::read(const std::string& name, const comman
   // A whole file with no filter or several: for the client it is as good as damaged.
   if (!read && read.error().code == Errc::out_of_range) return fail(Errc::damaged, read.error().detail);
   if (!read) return read.error();
-  if (value::as<bloom::Filter>(read->value.get()) == nullptr)
+  if (read->value->kind() != kind)
     return fail(Errc::damaged, path.string() + " holds a " + std::string(value::row_of(*read->value).word) +
-                                   " instead of a filter");
+                                   " instead of a " + std::string(value::row_of(kind).word));
   return std::move(read->value);
 }
 

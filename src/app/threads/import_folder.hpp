@@ -29,7 +29,8 @@ class ImportFolder final : public command::Transfers {
   ImportFolder(storage::Disk& disk, storage::Path folder) : disk_(disk), folder_(std::move(folder)) {}
 
   [[nodiscard]] bool enabled() const override { return !folder_.empty(); }
-  Result<value::ValuePtr> read(const std::string& name, const command::JobContext& job) override;
+  Result<value::ValuePtr> read(const std::string& name, value::Kind kind,
+                               const command::JobContext& job) override;
   Result<void> write(const command::OutgoingFile& file, const command::JobContext& job) override;
 
  private:

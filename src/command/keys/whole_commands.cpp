@@ -308,7 +308,7 @@ Next bf_import(Context& context) {
   // Nothing of the keyspace is read, so the gate stays open. The job reads the file, and may_adopt() looks at
   // the key again.
   adoption.make = [&transfers = context.services.transfers, file = request.file](const JobContext& job) {
-    return transfers.read(file, job);
+    return transfers.read(file, value::Kind::bloom, job);
   };
   context.services.adoptions.adopt(context.client, std::move(adoption));
   return Next::wait;

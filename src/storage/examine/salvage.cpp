@@ -187,7 +187,7 @@ class Salvage {
     if (!file) {
       lose(file.error().detail);
       if (listed)
-        lose(std::to_string(listed->record_count) + " filters and strings that " + path.string() +
+        lose(std::to_string(listed->record_count) + " " + value::words_of_kinds() + " that " + path.string() +
              " had, as the MANIFEST says");
       return {};
     }

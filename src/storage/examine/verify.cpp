@@ -331,13 +331,8 @@ Result<std::vector<Finding>> verify_directory(Disk& disk, const Path& directory,
 }
 
 std::string text_of(const KindCounts& counts) {
-  std::string text;
-  for (const value::KindRow* const row : value::kinds) {
-    if (!text.empty()) text += row == value::kinds.back() ? " and " : ", ";
-    text += std::to_string(count_of(counts, row->kind)) + " ";
-    text.append(row->word).append("s");
-  }
-  return text;
+  return value::words_of_kinds(
+      [&](const value::KindRow& row) { return std::to_string(count_of(counts, row.kind)) + " "; });
 }
 
 Result<Finding> verify_filter_file(Disk& disk, const Path& path, const ProgressSink& progress) {

@@ -89,9 +89,10 @@ class Transfers {
  public:
   virtual ~Transfers() = default;
   [[nodiscard]] virtual bool enabled() const = 0;  // there is a folder; immutable
-  // Verifies the whole file. Errors, with a sentence: not_found, damaged, unsupported_version, out_of_range
-  // (it holds no filter, or several), too_large, memory_limit, out_of_memory, those of the disk.
-  virtual Result<value::ValuePtr> read(const std::string& name, const JobContext& job) = 0;
+  // A value of this kind. Verifies the whole file. Errors, with a sentence: not_found, damaged (it holds a
+  // value of another kind as well), unsupported_version, out_of_range (it holds no value, or several),
+  // too_large, memory_limit, out_of_memory, those of the disk.
+  virtual Result<value::ValuePtr> read(const std::string& name, value::Kind kind, const JobContext& job) = 0;
   // Written aside, synced and renamed. Errors: those of the disk; io where the file is there already.
   virtual Result<void> write(const OutgoingFile& file, const JobContext& job) = 0;
 };
