@@ -7,7 +7,7 @@
 // filter; adds in a second of the clock, and in a second of CPU time.
 #include <sepal/base/gate.hpp>
 #include <sepal/base/hash.hpp>
-#include <sepal/bloom/filter/kind.hpp>
+#include <sepal/bloom/kind/kind.hpp>
 #include <sepal/storage/format/journal_format.hpp>
 #include <sepal/storage/replay/replay.hpp>
 

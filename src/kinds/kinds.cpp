@@ -1,5 +1,6 @@
 // All kinds of values. A program with other kinds defines `kinds` itself.
-#include <sepal/bloom/filter/kind.hpp>
+#include <sepal/bloom/kind/kind.hpp>
+#include <sepal/strings/kind.hpp>
 #include <sepal/value/kind_row.hpp>
 
 #include <array>
@@ -7,7 +8,7 @@
 namespace sepal::value {
 namespace {
 
-constexpr std::array<const KindRow*, 2> all = {&bloom::bloom_row, &bloom::string_row};
+constexpr std::array<const KindRow*, 2> all = {&bloom::bloom_row, &strings::string_row};
 
 }  // namespace
 

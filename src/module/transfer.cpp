@@ -10,6 +10,7 @@
 #include <sepal/bloom/filter/dump.hpp>
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/bloom/foreign/redisbloom.hpp>
+#include <sepal/value/image.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -51,8 +52,6 @@ std::optional<ImageHeader> header_in(std::span<const std::byte> bytes) {
 
 // The text of the refusal; empty if there is none.
 std::string_view put(RedisModuleCtx* context, Key& key, const ImageHeader& header) {
-  // A string has no hash: it is an image of sepald, and no Bloom filter.
-  if (header.options.hash == bloom::ItemHash::none) return text::load_bad_data;
   auto made = Filter::restore(header.options, header.layers, limits_of_new(context, header.bitmap_bytes()));
   if (!made)
     return made.error().code == Errc::out_of_range ? text::load_bad_data : text::no_memory_for_filter;
@@ -78,8 +77,8 @@ std::string_view fill(Filter& filter, std::uint64_t offset, std::span<const std:
 
 // No bit of the filter is set: no client has added to it, and no piece of it has come. For small filters.
 bool is_blank(const Filter& filter) {
-  const auto image = bloom::whole_image(filter);
-  return bloom::all_zero(std::span(image).subspan(bloom::image_bytes(filter.layer_count())));
+  const auto image = value::image_of(filter);
+  return value::all_zero(std::span(image).subspan(bloom::image_bytes(filter.layer_count())));
 }
 
 bool same(const ImageHeader& one, const ImageHeader& other) {

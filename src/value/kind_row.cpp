@@ -6,10 +6,12 @@
 namespace sepal::value {
 namespace {
 
+// The last kind is asked first: the first one takes what no other kind takes, and says what is wrong with it.
 template <class Test>
-const KindRow* first_of(const Test& test) {
-  const auto found = std::ranges::find_if(kinds, [&](const KindRow* row) { return test(*row); });
-  return found == kinds.end() ? nullptr : *found;
+const KindRow* row_that(const Test& test) {
+  const auto found =
+      std::find_if(kinds.rbegin(), kinds.rend(), [&](const KindRow* row) { return test(*row); });
+  return found == kinds.rend() ? nullptr : *found;
 }
 
 }  // namespace
@@ -26,15 +28,11 @@ const KindRow* find_row(std::uint8_t kind) {
 }
 
 const KindRow* row_of_image(std::span<const std::byte> bytes) {
-  return first_of([&](const KindRow& row) { return row.begins_image(bytes); });
+  return row_that([&](const KindRow& row) { return row.begins_image(bytes); });
 }
 
 const KindRow* row_of_payload(std::span<const std::byte> payload) {
-  // From the last kind on: the first one takes values of all modules that no other kind takes, and says what
-  // is wrong with them.
-  for (auto row = kinds.rbegin(); row != kinds.rend(); ++row)
-    if ((*row)->payload != nullptr && (*row)->payload->begins(payload)) return *row;
-  return nullptr;
+  return row_that([&](const KindRow& row) { return row.payload != nullptr && row.payload->begins(payload); });
 }
 
 std::string words_of_kinds(const std::function<std::string(const KindRow& row)>& before) {

@@ -1,7 +1,7 @@
 // How the filters' books are kept: an add that grows the filter changes its memory, which Keyspace::resized()
 // counts; a new filter is inserted. Whatever is counted is told behind it.
 #include <sepal/base/assert.hpp>
-#include <sepal/bloom/filter/kind.hpp>
+#include <sepal/bloom/kind/kind.hpp>
 #include <sepal/writers/bloom_writer.hpp>
 
 #include <boost/container/static_vector.hpp>

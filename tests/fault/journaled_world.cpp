@@ -1,7 +1,6 @@
 #include "journaled_world.hpp"
 
 #include <sepal/bloom/filter/image.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/storage/generation/snapshot.hpp>
 #include <sepal/writers/bloom_writer.hpp>
 #include <sepal/writers/string_writer.hpp>
@@ -117,8 +116,10 @@ storage::JournalOptions JournaledWorld::journal_options() const {
 }
 
 void JournaledWorld::begin_from(Model model) {
-  for (auto& [key, known] : model)
-    known.item_count = sepal::test::filter_at(keyspace_, {key.first, key.second})->item_count();
+  for (auto& [key, known] : model) {
+    const value::Value& found = *keyspace_.find({key.first, key.second});
+    known.item_count = value::row_of(found).item_count(found);
+  }
   model.mirrors = keyspace_.mirrors().all();
   models_ = {std::move(model)};
 }
@@ -128,12 +129,13 @@ Model JournaledWorld::outline() const {
   for (std::uint32_t database = 0; database < databases; ++database)
     keyspace_.for_each_key(database, [&](std::string_view name) {
       const keyspace::DatabaseKey key{.database = database, .key = name};
-      const bloom::Filter& found = *sepal::test::filter_at(keyspace_, key);
+      const value::Value& found = *keyspace_.find(key);
+      const auto* const string = value::as<strings::String>(&found);
       model[{database, std::string(name)}] = {
-          .item_count = found.item_count(),
+          .item_count = value::row_of(found).item_count(found),
           .items = {},
           .deadline = keyspace_.deadline(key),
-          .string = found.is_string() ? std::optional(bloom::BitString(found).text()) : std::nullopt};
+          .string = string != nullptr ? std::optional(string->text()) : std::nullopt};
     });
   model.mirrors = keyspace_.mirrors().all();
   return model;
@@ -234,8 +236,8 @@ void JournaledWorld::add(std::mt19937_64& random, Model& model, bool in_transact
   const std::vector<std::string_view> items(texts.begin(), texts.end());
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
+  if (sepal::test::string_at(keyspace_, {database, key}) != nullptr) return;
   bloom::Filter* filter = sepal::test::filter_at(keyspace_, {database, key});
-  if (filter != nullptr && filter->is_string()) return;
   std::uint64_t added_count = 0;
   std::vector<std::uint32_t> taken = numbers;  // by the filter; the target of its mirror takes all numbers
   std::array<bool, batch_items_max> added{};
@@ -282,10 +284,7 @@ void JournaledWorld::change_mirror(std::mt19937_64& random, Model& model) {
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
   const bloom::Filter* const source = sepal::test::filter_at(keyspace_, {database, from});
-  if (source == nullptr || source->is_string()) return;
-  if (const auto* const target = sepal::test::filter_at(keyspace_, {database, to});
-      target != nullptr && target->is_string())
-    return;
+  if (source == nullptr || sepal::test::string_at(keyspace_, {database, to}) != nullptr) return;
   const auto* const link = keyspace_.mirrors().from(*source);
   const std::uint32_t kind = below(random, 3);
   if (link == nullptr) {
@@ -365,13 +364,13 @@ void JournaledWorld::change_string(std::mt19937_64& random, Model& model, bool i
   StringChange change{.key = {.database = below(random, databases), .key = name},
                       .before = {},
                       .in_transaction = in_transaction};
-  const bloom::Filter* const found = sepal::test::filter_at(keyspace_, change.key);
+  const auto* const found = sepal::test::string_at(keyspace_, change.key);
   const std::uint32_t kind = below(random, 10);
-  if (found != nullptr && !found->is_string()) {
+  if (sepal::test::filter_at(keyspace_, change.key) != nullptr) {
     if (kind < 3) put_bytes(random, model, change);
     return;
   }
-  if (found != nullptr) change.before = bloom::BitString(*found).text();
+  if (found != nullptr) change.before = found->text();
   if (kind < 5) {
     set_bit(random, model, change);
   } else if (kind < 8) {
@@ -387,7 +386,7 @@ void JournaledWorld::set_bit(std::mt19937_64& random, Model& model, const String
   const std::uint64_t byte = position / 8;
   const int mask = 0x80 >> position % 8;
   auto& log = journal_->log(0);
-  const bloom::Filter* const found = sepal::test::filter_at(keyspace_, change.key);
+  auto* const found = sepal::test::string_at(keyspace_, change.key);
   const bool value = below(random, 3) != 0;
   if (found != nullptr && value) {
     keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
@@ -442,15 +441,15 @@ void JournaledWorld::write(Model& model, const StringChange& change, std::uint64
 void JournaledWorld::put_bytes(std::mt19937_64& random, Model& model, const StringChange& change) {
   ModelFilter known{.deadline = static_cast<keyspace::Deadline>(below(random, 3))};
   const std::string source = keys[below(random, keys.size())];
-  const bloom::Filter* const from = sepal::test::filter_at(keyspace_, {change.key.database, source});
-  value::ValuePtr made;
-  if (from != nullptr && from->is_string() && below(random, 2) == 0 &&
-      (!change.in_transaction || bloom::whole_image_bytes(*from) <= segment_bytes)) {
-    known.string = bloom::BitString(*from).text();
-    made = *bloom::filter_of(bloom::whole_image(*from), roomy);
+  const auto* const from = sepal::test::string_at(keyspace_, {change.key.database, source});
+  strings::StringPtr made;
+  if (from != nullptr && below(random, 2) == 0 &&
+      (!change.in_transaction || value::image_bytes(*from) <= segment_bytes)) {
+    known.string = from->text();
+    made = &value::as<strings::String>(**value::value_of(value::image_of(*from), roomy));
   } else {
     known.string = any_bytes(random, change);
-    made = *bloom::BitString::of(*known.string, roomy);
+    made = *strings::String::of(*known.string, roomy);
   }
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
@@ -573,10 +572,11 @@ bool JournaledWorld::holds(const Model& model, const Model& next) const {
   if (mirrors != model.mirrors && !(may_have_begun && mirrors == next.mirrors)) return false;
   return std::ranges::all_of(model, [&](const auto& entry) {
     const auto& [key, known] = entry;
-    const bloom::Filter* const filter = sepal::test::filter_at(keyspace_, {key.first, key.second});
-    if (filter == nullptr || filter->is_string() != known.string.has_value()) return false;
+    const auto* const filter = sepal::test::filter_at(keyspace_, {key.first, key.second});
+    const auto* const string = sepal::test::string_at(keyspace_, {key.first, key.second});
+    if (known.string ? string == nullptr : filter == nullptr) return false;
     if (keyspace_.deadline({key.first, key.second}) != known.deadline) return false;
-    if (known.string) return bloom::BitString(*filter).text() == *known.string;
+    if (known.string) return string->text() == *known.string;
     if (filter->item_count() < known.item_count) return false;
     const auto later = next.find(key);
     const bool may_have_more = may_have_begun && later != next.end();

@@ -1,7 +1,8 @@
 // Feeds arbitrary bytes to the reader of RDB files. The bytes are refused or accepted, without reads outside
 // of them. An accepted filter or string is written as a filter file and read back, and answers look-ups.
-#include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/bloom/filter/filter.hpp>
 #include <sepal/storage/generation/filter_file.hpp>
+#include <sepal/strings/string.hpp>
 #include <sepal/value/image.hpp>
 
 #include <algorithm>
@@ -52,15 +53,13 @@ void convert(const storage::StreamedFilter& streamed) {
   if (read->key != streamed.key ||
       sepal::value::image_bytes(*read->value) != streamed.head.size() + streamed.body_bytes)
     std::abort();
-  auto& filter = static_cast<sepal::bloom::Filter&>(*read->value);
-  if (filter.is_string()) {
-    const sepal::bloom::BitString string(filter);
-    if (string.text().size() != string.length()) std::abort();
+  if (const auto* const string = value::as<strings::String>(read->value.get())) {
+    if (string->text().size() != string->length()) std::abort();
     return;
   }
   const std::string_view item = "an item";
   bool present = false;
-  filter.contains({&item, 1}, {&present, 1});
+  value::as<bloom::Filter>(*read->value).contains({&item, 1}, {&present, 1});
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 // newest one, once for each version. A change of the format needs a new version and a new directory.
 #include <sepal/base/gate.hpp>
 #include <sepal/bloom/foreign/client_bitmap.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/storage/examine/examine.hpp>
 #include <sepal/storage/generation/adopted_files.hpp>
@@ -12,6 +11,7 @@
 #include <sepal/writers/bloom_writer.hpp>
 #include <sepal/writers/string_writer.hpp>
 
+#include "support/bitmap_of_bytes.hpp"
 #include "support/catch.hpp"
 #include "support/journal_files.hpp"
 #include "support/redisbloom_filter.hpp"
@@ -114,7 +114,7 @@ void change_everything_but_strings(keyspace::Mutator& mutator, keyspace::Keyspac
 // set.
 void change_as_in_version_8(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace) {
   const auto bytes = [](std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); };
-  auto whole = bloom::BitString::of("a whole string", test::roomy);
+  auto whole = strings::String::of("a whole string", test::roomy);
   REQUIRE(whole);
   REQUIRE(sepal::writers::put_string(mutator, {.database = 13, .key = "whole"}, std::move(*whole),
                                      33'177'117'420'000));
@@ -123,8 +123,8 @@ void change_as_in_version_8(keyspace::Mutator& mutator, keyspace::Keyspace& keys
   REQUIRE(
       sepal::writers::write(mutator, {.database = 13, .key = "bits"}, 3, bytes(std::string_view("\0", 1))));
   const keyspace::DatabaseKey bits{.database = 13, .key = "bits"};
-  REQUIRE(sepal::writers::try_set_bit(mutator, bits, *sepal::test::filter_at(keyspace, bits), 0) == false);
-  REQUIRE(sepal::writers::try_set_bit(mutator, bits, *sepal::test::filter_at(keyspace, bits), 31) == false);
+  REQUIRE(sepal::writers::try_set_bit(mutator, bits, *sepal::test::string_at(keyspace, bits), 0) == false);
+  REQUIRE(sepal::writers::try_set_bit(mutator, bits, *sepal::test::string_at(keyspace, bits), 31) == false);
 }
 
 // A filter that began as a bitmap of go-zero with the items "bits/0" to "bits/19".
@@ -139,11 +139,9 @@ bloom::FilterPtr client_filter() {
     for (const std::uint64_t position : positions)
       bytes[position / 8] = static_cast<char>(bytes[position / 8] | 0x80 >> position % 8);
   }
-  const auto string = bloom::BitString::of(bytes, test::roomy);
-  REQUIRE(string);
   const auto made = bloom::filter_of_bitmap(
-      **string, {.bits = bits, .capacity = 30, .error_rate = 0.01, .expansion = 2, .seed = 5}, test::roomy,
-      {});
+      test::BitmapOfBytes(bytes),
+      {.bits = bits, .capacity = 30, .error_rate = 0.01, .expansion = 2, .seed = 5}, test::roomy, {});
   REQUIRE(made);
   return *made;
 }
@@ -247,9 +245,9 @@ void require_strings(const keyspace::Keyspace& keyspace) {
       {"bits", std::string("\x80\0\0\x01", 4)}};
   for (const auto& [key, text] : expected) {
     INFO(key);
-    const bloom::Filter* const string = sepal::test::filter_at(keyspace, {.database = 13, .key = key});
+    const auto* const string = sepal::test::string_at(keyspace, {.database = 13, .key = key});
     REQUIRE(string != nullptr);
-    CHECK(bloom::BitString(*string).text() == text);
+    CHECK(string->text() == text);
   }
   CHECK(keyspace.size(13) == std::size(expected));
   CHECK(keyspace.deadline({.database = 13, .key = "whole"}) == 33'177'117'420'000);

@@ -4,7 +4,7 @@
 #include <sepal/base/endian.hpp>
 #include <sepal/base/fields.hpp>
 #include <sepal/base/mutex.hpp>
-#include <sepal/bloom/filter/kind.hpp>
+#include <sepal/bloom/kind/kind.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 
 #include <atomic>

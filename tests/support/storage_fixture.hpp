@@ -4,6 +4,7 @@
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
 #include <sepal/storage/generation/snapshot.hpp>
+#include <sepal/value/image.hpp>
 #include <sepal/writers/bloom_writer.hpp>
 
 #include <spdlog/spdlog.h>
@@ -53,14 +54,21 @@ struct LoadOutcome {
   std::optional<Error> error;
   storage::GenerationReport report;
   FilterMap filters;
+  std::map<std::pair<std::uint32_t, std::string>, std::string> strings;
 };
 
 inline LoadOutcome load(storage::DataDirectory& directory, const bloom::FilterLimits& limits = roomy) {
   LoadOutcome outcome;
   const auto sink = [&](std::span<storage::LoadedValue> filters) {
-    for (auto& loaded : filters)
-      outcome.filters[{loaded.database, std::move(loaded.key)}] =
-          held_filter(std::exchange(loaded.value, nullptr));
+    for (auto& loaded : filters) {
+      const std::pair key(loaded.database, std::move(loaded.key));
+      const auto value = std::exchange(loaded.value, nullptr);
+      if (const auto* const string = value::as<strings::String>(value.get())) {
+        outcome.strings[key] = string->text();
+      } else {
+        outcome.filters[key] = held_filter(value);
+      }
+    }
     return Result<void>();
   };
   auto report = directory.load(limits, sink, {});
@@ -74,7 +82,7 @@ inline LoadOutcome load(storage::DataDirectory& directory, const bloom::FilterLi
 
 inline LoadOutcome open_and_load(storage::Disk& disk, const storage::Path& path) {
   auto directory = storage::DataDirectory::open(disk, path, 1, std::nullopt);
-  if (!directory) return {.error = directory.error(), .report = {}, .filters = {}};
+  if (!directory) return {.error = directory.error(), .report = {}, .filters = {}, .strings = {}};
   return load(**directory);
 }
 
@@ -84,22 +92,16 @@ inline std::vector<std::byte> bits_of(const bloom::LayerView& layer) {
   return bits;
 }
 
-// Whether both filters have equal options, layers, counts and bits.
-inline bool same(const bloom::Filter& a, const bloom::Filter& b) {
-  const auto layers_a = a.layers();
-  const auto layers_b = b.layers();
-  const auto same_layer = [](const bloom::LayerView& x, const bloom::LayerView& y) {
-    return x.plan() == y.plan() && x.item_count() == y.item_count() && bits_of(x) == bits_of(y);
-  };
-  return a.options() == b.options() &&
-         std::equal(layers_a.begin(), layers_a.end(), layers_b.begin(), layers_b.end(), same_layer);
+// Whether both values have equal options, layers, counts and bits.
+inline bool same(const value::Value& a, const value::Value& b) {
+  return value::image_of(a) == value::image_of(b);
 }
 
-inline bool same(const std::vector<keyspace::CutEntry>& cut, const FilterMap& loaded) {
+template <class Map>
+bool same(const std::vector<keyspace::CutEntry>& cut, const Map& loaded) {
   return cut.size() == loaded.size() && std::all_of(cut.begin(), cut.end(), [&](const auto& entry) {
            const auto found = loaded.find({entry.database, entry.key});
-           return found != loaded.end() &&
-                  same(static_cast<const bloom::Filter&>(*entry.value), *found->second);
+           return found != loaded.end() && same(*entry.value, *found->second);
          });
 }
 

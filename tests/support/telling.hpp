@@ -1,8 +1,9 @@
 // Kinds of changes as members, for tests that write many records: each makes the value and records it.
 #pragma once
 
-#include <sepal/bloom/filter/kind.hpp>
+#include <sepal/bloom/kind/kind.hpp>
 #include <sepal/keyspace/mutation.hpp>
+#include <sepal/strings/kind.hpp>
 
 #include <cstdint>
 #include <span>
@@ -25,10 +26,10 @@ class Telling {
         keyspace::Changed{.key = key, .kind = value::Kind::bloom, .what = bloom::grown_change, .head = head});
   }
   void written(keyspace::DatabaseKey key, std::uint64_t offset, std::string_view bytes) {
-    const auto head = bloom::written_head(offset, bytes.size());
+    const auto head = strings::written_head(offset, bytes.size());
     tell(keyspace::Changed{.key = key,
                            .kind = value::Kind::string,
-                           .what = bloom::written_change,
+                           .what = strings::written_change,
                            .head = head,
                            .bytes = std::as_bytes(std::span(bytes))});
   }

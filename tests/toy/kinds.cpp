@@ -1,5 +1,6 @@
 // The kinds of the programs that have the toy, in place of src/kinds.
-#include <sepal/bloom/filter/kind.hpp>
+#include <sepal/bloom/kind/kind.hpp>
+#include <sepal/strings/kind.hpp>
 
 #include <array>
 
@@ -8,7 +9,8 @@
 namespace sepal::value {
 namespace {
 
-constexpr std::array<const KindRow*, 3> all = {&bloom::bloom_row, &bloom::string_row, &Whole<toy::Toy>::row};
+constexpr std::array<const KindRow*, 3> all = {&bloom::bloom_row, &strings::string_row,
+                                               &Whole<toy::Toy>::row};
 
 }  // namespace
 

@@ -155,7 +155,8 @@ struct KindRow {
 
   // --- its image ------------------------------------------------------------------------------------------
 
-  // Whether these are the first bytes of a head of this kind, of whatever version. Kinds share no begin.
+  // Whether these are the first bytes of a head of this kind, of whatever version. The later kinds
+  // are asked first: what one of them takes, no earlier one is asked about.
   bool (*begins_image)(std::span<const std::byte> bytes);
   // Reads a head, which may have any bytes behind it. Errors: damaged, unsupported_version, layer_limit.
   Result<Shape> (*read_head)(std::span<const std::byte> bytes, std::uint32_t layers_max);

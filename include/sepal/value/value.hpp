@@ -10,6 +10,8 @@
 // and may put members of its own behind the kind, where the header has three bytes left.
 #pragma once
 
+#include <sepal/base/assert.hpp>
+
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 
 #include <atomic>
@@ -61,6 +63,18 @@ template <class Class>
 template <class Class>
 [[nodiscard]] const Class* as(const Value* value) {
   return value != nullptr && value->kind() == Class::own_kind ? static_cast<const Class*>(value) : nullptr;
+}
+
+// The value as its class: the caller has asked for its kind.
+template <class Class>
+[[nodiscard]] Class& as(Value& value) {
+  SEPAL_ASSERT(value.kind() == Class::own_kind, "a value is taken for one of another kind");
+  return static_cast<Class&>(value);
+}
+template <class Class>
+[[nodiscard]] const Class& as(const Value& value) {
+  SEPAL_ASSERT(value.kind() == Class::own_kind, "a value is taken for one of another kind");
+  return static_cast<const Class&>(value);
 }
 
 // What a value may become. Checked before anything is allocated.

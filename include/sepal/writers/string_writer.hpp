@@ -2,9 +2,9 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/mutator.hpp>
+#include <sepal/strings/string.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -21,10 +21,10 @@ using keyspace::Mutator;
 
 // Sets a bit of the string under the key, and returns whether it was set. Nothing, with nothing done, if that
 // needs write().
-[[nodiscard]] std::optional<bool> try_set_bit(Mutator& changes, DatabaseKey key, const value::Value& string,
+[[nodiscard]] std::optional<bool> try_set_bit(Mutator& changes, DatabaseKey key, strings::String& string,
                                               std::uint64_t position) noexcept;
 // The same for several bits: false, with nothing done, if one of them needs write().
-[[nodiscard]] bool try_set_bits(Mutator& changes, DatabaseKey key, const value::Value& string,
+[[nodiscard]] bool try_set_bits(Mutator& changes, DatabaseKey key, strings::String& string,
                                 std::span<const std::uint64_t> positions, std::span<bool> were_set) noexcept;
 
 // --- exclusive --------------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ Result<void> write(Mutator& changes, DatabaseKey key, std::uint64_t offset,
                    std::span<const std::byte> bytes) noexcept;
 // Puts a string that no other thread knows under a key, replacing what is there. Errors and groups: as
 // Keyspace::put, and as write().
-Result<void> put_string(Mutator& changes, DatabaseKey key, value::ValuePtr string,
+Result<void> put_string(Mutator& changes, DatabaseKey key, strings::StringPtr string,
                         keyspace::Deadline deadline) noexcept;
 
 // The most that expire(), and write() or put_string() of so many bytes record, as WorkerLog::admit counts it.

@@ -3,9 +3,9 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/random.hpp>
 #include <sepal/base/version.hpp>
-#include <sepal/bloom/memory/memory.hpp>
 #include <sepal/log/event.hpp>
 #include <sepal/settings/acl_file.hpp>
+#include <sepal/strings/string.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -259,7 +259,7 @@ void Daemon::share_disk() {
 // Without maxmemory, saved data of any size is loaded and served, and new filters have to fit in the share.
 // The same holds for the mappings of sparse strings.
 void Daemon::limit_memory() {
-  bloom::limit_string_mappings(mappings_max());
+  strings::limit_mappings(mappings_max());
   keyspace_->set_memory_share(memory_shares_.filters);
   if (settings_.keyspace.memory_max == 0 && keyspace_->over_memory_limit())
     log::warn("memory_share_exceeded", "the data takes more than the share of the memory: adds are refused",

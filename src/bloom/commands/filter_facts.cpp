@@ -1,5 +1,5 @@
 #include <sepal/bloom/commands/filter_facts.hpp>
-#include <sepal/bloom/filter/image.hpp>
+#include <sepal/value/image.hpp>
 
 namespace sepal::bloom {
 
@@ -8,7 +8,7 @@ FilterFacts facts_of(const bloom::Filter& filter, SteadyTime now) {
                     .capacity = filter.capacity(),
                     .item_count = filter.item_count(),
                     .byte_count = filter.byte_count(),
-                    .saved_bytes = bloom::whole_image_bytes(filter),
+                    .saved_bytes = value::image_bytes(filter),
                     .layers = filter.layers(),
                     .usage = std::nullopt};
   if (const bloom::Usage* const usage = filter.usage()) facts.usage = usage->sums(now);

@@ -8,10 +8,9 @@ std::string layout_word(bloom::Layout layout) {
   switch (layout) {
     case bloom::Layout::blocked: return "blocked";
     case bloom::Layout::double_hashing: return "double_hashing";
-    case bloom::Layout::client: return "client";
-    case bloom::Layout::bytes: break;
+    case bloom::Layout::client: break;
   }
-  return "bytes";
+  return "client";
 }
 
 StatsMap stats_of_layer(const bloom::LayerView& layer, const bloom::LayerMeasure& measured) {

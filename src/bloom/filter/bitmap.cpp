@@ -1,4 +1,4 @@
-// Where the host has no allocator of its own (filter/memory.hpp), a bitmap of at least mapped_bytes_min is a
+// Where the host has no allocator of its own (value/heap.hpp), a bitmap of at least mapped_bytes_min is a
 // mapping of its own: the kernel zeroes its pages when they are first touched, and gets them back when the
 // bitmap goes. A bitmap of at least a huge page starts at a multiple of one and is meant for huge pages;
 // without them most requests to a giant filter would miss in the translation cache as well. The mapping ends

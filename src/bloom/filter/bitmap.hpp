@@ -22,8 +22,6 @@ class Bitmap {
   static std::uint64_t footprint(std::uint64_t bytes);
   // Whether a bitmap of this length is a mapping of its own, whose pages take memory when they are touched.
   static bool is_mapped(std::uint64_t bytes);
-  // No bitmap.
-  static Bitmap none() { return {nullptr, 0}; }
 
   ~Bitmap();
   Bitmap(Bitmap&& other) noexcept : words_(std::exchange(other.words_, nullptr)), bytes_(other.bytes_) {}

@@ -8,7 +8,6 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/checked.hpp>
 #include <sepal/bloom/filter/filter.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/value/heap.hpp>
 
 #include <algorithm>
@@ -130,7 +129,7 @@ Error over_limit() {
 }  // namespace
 
 Filter::Filter(const FilterOptions& options)
-    : Value(options.hash == ItemHash::none ? value::Kind::string : value::Kind::bloom),
+    : Value(own_kind),
       hash_(options.hash),
       may_keep_usage_(false),
       expansion_(static_cast<std::uint16_t>(options.expansion)),
@@ -149,22 +148,7 @@ void Filter::operator delete(void* allocated) {
   value::heap_release(allocated);
 }
 
-Result<FilterPtr> Filter::string_in(const FilterOptions& options, const LayerState& layer,
-                                    StringMemoryPtr memory) {
-  if (memory == nullptr) return allocate(options, layer, Paging::small);
-  char* const allocated =
-      static_cast<char*>(value::heap_allocate(sizeof(Filter) + Layer::place_bytes(layer.plan)));
-  if (allocated == nullptr || Layer::create_string_at(allocated + sizeof(Filter), layer.plan,
-                                                      layer.item_count, std::move(memory)) == nullptr) {
-    value::heap_release(allocated);
-    return fail(Errc::out_of_memory, "the system refused the memory of a string");
-  }
-  return FilterPtr(::new (allocated) Filter(options));
-}
-
 Result<FilterPtr> Filter::allocate(const FilterOptions& options, const LayerState& first, Paging paging) {
-  if (Layer::is_sparse(first.plan) && !StringMemory::has_room())
-    return fail(Errc::mapping_limit, "sparse strings have as many mappings of the process as they may");
   static_assert(sizeof(Filter) % alignof(Layer) == 0, "the first layer follows the filter");
   char* const allocated =
       static_cast<char*>(value::heap_allocate(sizeof(Filter) + Layer::place_bytes(first.plan)));
@@ -258,7 +242,6 @@ Result<void> Filter::append_layer(const LayerPlan& plan, const FilterLimits& lim
 }
 
 bool Filter::add_recorded(std::span<const Fingerprint> fingerprints) {
-  if (is_string()) return BitString(*this).set_recorded(fingerprints);
   return stack().newest().add_recorded(fingerprints);
 }
 
@@ -283,8 +266,7 @@ Usage* Filter::usage_of_newest_layer() const {
 void Filter::keep_usage(std::size_t worker_count) {
   Layer& newest = stack().newest();
   // Most new filters are small, and their shape is not even asked for.
-  if (newest.small() || is_string() || newest.usage() != nullptr ||
-      newest.plan().byte_count() < Usage::layer_bytes_min)
+  if (newest.small() || newest.usage() != nullptr || newest.plan().byte_count() < Usage::layer_bytes_min)
     return;
   newest.keep_usage(std::make_unique<Usage>(worker_count));
   may_keep_usage_ = true;
@@ -539,7 +521,6 @@ std::uint32_t Filter::layer_count() const {
 std::uint64_t Filter::byte_count() const {
   const LayerStack layers = stack();
   std::uint64_t bytes = footprint(layers[0].plan()) + list_footprint(layers.size() - 1);
-  if (const Pages* const pages = layers[0].pages()) bytes += pages->byte_count();
   for (std::uint32_t index = 1; index < layers.size(); ++index)
     bytes += Layer::footprint(layers[index].plan());
   return bytes;

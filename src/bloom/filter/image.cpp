@@ -30,7 +30,9 @@ std::optional<Filter::LayerState> read_layer(FieldReader& reader) {
   state.plan.first_seed = reader.integer<std::uint32_t>();
   // The reserved byte is 0 in each version that this build knows: another value has a meaning that it would
   // miss.
-  if (state.plan.layout > Layout::client || reserved != 0) return std::nullopt;
+  const bool is_layout = state.plan.layout == Layout::blocked ||
+                         state.plan.layout == Layout::double_hashing || state.plan.layout == Layout::client;
+  if (!is_layout || reserved != 0) return std::nullopt;
   return state;
 }
 
@@ -40,7 +42,6 @@ std::optional<std::uint16_t> image_version_of(ItemHash hash) {
   switch (hash) {
     case ItemHash::xxh3: return image_version;
     case ItemHash::redisbloom: return image_version_of_foreign_hash;
-    case ItemHash::none: return image_version_of_strings;
     case ItemHash::xxh3_above_bitmap: return image_version_of_client_bitmaps;
   }
   return std::nullopt;
@@ -120,8 +121,6 @@ Result<ImageHeader> decode_value_header(std::span<const std::byte> bytes, std::u
   if (!header) return header;
   if (bytes.size() != image_bytes(header->layers.size()))
     return damaged("a filter's header is of another length");
-  if (header->options.hash == ItemHash::none)
-    return damaged("this is the header of a string, not of a filter");
   return header;
 }
 
@@ -140,10 +139,6 @@ void copy_bits(std::span<const LayerView> layers, std::uint64_t offset, std::spa
   }
 }
 
-bool all_zero(std::span<const std::byte> bits) {
-  return std::ranges::all_of(bits, [](std::byte byte) { return byte == std::byte{0}; });
-}
-
 void fill_bits(Filter& filter, std::uint64_t offset, std::span<const std::byte> from) {
   for (std::uint32_t index = 0; !from.empty(); ++index) {
     SEPAL_ASSERT(index < filter.layer_count(), "more bits are filled in than the filter has");
@@ -157,31 +152,6 @@ void fill_bits(Filter& filter, std::uint64_t offset, std::span<const std::byte> 
     from = from.subspan(count);
     offset = 0;
   }
-}
-
-std::uint64_t whole_image_bytes(const Filter& filter) {
-  const ImageHeader header = header_of(filter);
-  return image_bytes(header.layers.size()) + header.bitmap_bytes();
-}
-
-std::vector<std::byte> whole_image(const Filter& filter) {
-  const ImageHeader header = header_of(filter);
-  const std::size_t header_bytes = image_bytes(header.layers.size());
-  std::vector<std::byte> bytes(header_bytes + static_cast<std::size_t>(header.bitmap_bytes()));
-  encode(header, std::span(bytes).first(header_bytes));
-  copy_bits(filter.layers(), 0, std::span(bytes).subspan(header_bytes));
-  return bytes;
-}
-
-Result<FilterPtr> filter_of(std::span<const std::byte> image, const FilterLimits& limits) {
-  const auto header = decode_image_header(image, limits.layers_max);
-  if (!header) return header.error();
-  // decode_image_header() has found all layers in the image, so this does not go beyond its end.
-  const auto bits = image.subspan(image_bytes(header->layers.size()));
-  if (bits.size() != header->bitmap_bytes()) return damaged("a filter's bitmap is not as long as its layers");
-  auto filter = Filter::restore(header->options, header->layers, limits);
-  if (filter) fill_bits(**filter, 0, bits);
-  return filter;
 }
 
 }  // namespace sepal::bloom

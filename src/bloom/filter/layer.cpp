@@ -130,11 +130,10 @@ Layer::Layer(const LayerPlan& plan, Store store, bool fresh)
 
 Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_count, Paging paging) {
   SEPAL_ASSERT(item_count <= plan.capacity, "a layer holds no more than its capacity");
-  SEPAL_ASSERT(plan.block_count > 0 && (plan.probe_count > 0 || plan.layout == Layout::bytes),
+  SEPAL_ASSERT(plan.block_count > 0 && plan.probe_count > 0,
                "a layer without blocks or probes would hold every item");
   // From here on nothing stands in `place` until all memory is there, so a refusal leaves nothing to destroy.
   if (is_small(plan)) return ::new (place) Layer(plan, item_count);
-  if (plan.layout == Layout::bytes) return create_string_at(place, plan, item_count, nullptr);
   if (plan.layout == Layout::client) return create_client_at(place, plan, item_count, paging);
   auto shards = Shards::allocate(plan);
   if (shards == nullptr) return nullptr;
@@ -152,39 +151,9 @@ Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_c
                                    .shards = std::move(shards),
                                    .blocks = blocks,
                                    .identity = new_identity(),
-                                   .memory = nullptr,
                                    .usage = nullptr,
                                    .client = std::nullopt},
                              fresh);
-}
-
-// A string has no shards: no lock is held where its bits are set, and its length is in the header.
-Layer* Layer::create_string_at(void* place, const LayerPlan& plan, std::uint64_t length,
-                               StringMemoryPtr memory) {
-  // A long string has a StringMemory, so that it can grow without a copy. A shorter one has a bitmap that
-  // grown() copies. No string has an identity: it changes in ways that its count does not show, so no save
-  // may link its file again.
-  const bool is_mapped = is_sparse(plan);
-  if (is_mapped && memory == nullptr) memory = StringMemory::reserve(plan.byte_count());
-  if (is_mapped && (memory == nullptr || !memory->grow(plan.byte_count()))) return nullptr;
-  auto bitmap =
-      is_mapped ? std::optional(Bitmap::none()) : Bitmap::allocate(plan.byte_count(), Paging::small);
-  if (!bitmap) return nullptr;
-  const Blocks blocks{.words = memory != nullptr ? memory->words() : bitmap->words(),
-                      .block_count = plan.block_count,
-                      .block_bits = 0,
-                      .probe_count = 0};
-  auto* const layer = ::new (place) Layer(plan,
-                                          Store{.bitmap = std::move(*bitmap),
-                                                .shards = nullptr,
-                                                .blocks = blocks,
-                                                .identity = 0,
-                                                .memory = std::move(memory),
-                                                .usage = nullptr,
-                                                .client = std::nullopt},
-                                          false);
-  layer->set_length(length);
-  return layer;
 }
 
 Layer* Layer::create_client_at(void* place, const LayerPlan& plan, std::uint64_t item_count, Paging paging) {
@@ -199,7 +168,6 @@ Layer* Layer::create_client_at(void* place, const LayerPlan& plan, std::uint64_t
                                    .shards = std::move(shards),
                                    .blocks = no_blocks(),
                                    .identity = new_identity(),
-                                   .memory = nullptr,
                                    .usage = nullptr,
                                    .client = plan},
                              false);
@@ -213,10 +181,6 @@ Result<std::unique_ptr<Layer>> Layer::create(const LayerPlan& plan, std::uint64_
   return fail(Errc::out_of_memory, "the system refused the memory of a layer");
 }
 
-bool Layer::is_sparse(const LayerPlan& plan) {
-  return plan.layout == Layout::bytes && Bitmap::is_mapped(plan.byte_count());
-}
-
 std::uint64_t Layer::place_bytes(const LayerPlan& plan) {
   return sizeof(Layer) + (is_small(plan) ? plan.byte_count() : sizeof(Store));
 }
@@ -224,8 +188,7 @@ std::uint64_t Layer::place_bytes(const LayerPlan& plan) {
 // Must say what create_at() takes: limits are checked, and memory is accounted for, by these numbers alone.
 std::uint64_t Layer::outside_bytes(const LayerPlan& plan) {
   if (is_small(plan)) return 0;
-  if (plan.layout != Layout::bytes) return shards_footprint(plan) + Bitmap::footprint(plan.byte_count());
-  return is_sparse(plan) ? StringMemory::footprint() : Bitmap::footprint(plan.byte_count());
+  return shards_footprint(plan) + Bitmap::footprint(plan.byte_count());
 }
 
 std::uint64_t Layer::footprint(const LayerPlan& plan) {
@@ -275,14 +238,11 @@ LayerPlan Layer::plan() const {
           .block_count = shape.block_count,
           .block_bits = shape.anywhere() ? word_bits : shape.block_bits,
           .probe_count = shape.probe_count,
-          .layout = shape.string()     ? Layout::bytes
-                    : shape.anywhere() ? Layout::double_hashing
-                                       : Layout::blocked};
+          .layout = shape.anywhere() ? Layout::double_hashing : Layout::blocked};
 }
 
 std::uint64_t Layer::item_count() const {
-  const bool counts_here = small_ || store().shards == nullptr;
-  return counts_here ? item_count_.load(std::memory_order_relaxed) : store().shards->item_count();
+  return small_ ? item_count_.load(std::memory_order_relaxed) : store().shards->item_count();
 }
 
 bool Layer::contains(const Fingerprint& fingerprint) const {
@@ -427,17 +387,6 @@ void Layer::copy_bits(std::uint64_t offset, std::span<std::byte> to) const {
   SEPAL_ASSERT(offset % word_bytes == 0 && to.size() % word_bytes == 0, "bits are copied in whole words");
   SEPAL_ASSERT(offset <= plan().byte_count() && to.size() <= plan().byte_count() - offset,
                "bits are copied from within the bitmap");
-  const Pages* const pages = this->pages();
-  if (pages == nullptr) return copy_words(offset, to);
-  // A page that was never touched stays untouched: to read it would cost page tables, and it holds zeros.
-  Pages::each(offset, to.size(), [&](std::uint64_t page, std::uint64_t at, std::size_t count) {
-    const auto part = to.subspan(static_cast<std::size_t>(at - offset), count);
-    if (pages->has(page)) return copy_words(at, part);
-    std::ranges::fill(part, std::byte{0});
-  });
-}
-
-void Layer::copy_words(std::uint64_t offset, std::span<std::byte> to) const {
   std::uint64_t* word = words() + offset / word_bytes;
   for (std::size_t at = 0; at < to.size(); at += word_bytes)
     store_little_endian(to.data() + at, load(*word++));
@@ -448,21 +397,6 @@ void Layer::copy_words(std::uint64_t offset, std::span<std::byte> to) const {
 void Layer::fill_bits(std::uint64_t offset, std::span<const std::byte> from) {
   SEPAL_ASSERT(offset <= plan().byte_count() && from.size() <= plan().byte_count() - offset,
                "bits are filled within the bitmap");
-  Pages* const pages = this->pages();
-  if (pages == nullptr) return fill_words(offset, from);
-  Pages::each(offset, from.size(), [&](std::uint64_t page, std::uint64_t at, std::size_t count) {
-    const auto part = from.subspan(static_cast<std::size_t>(at - offset), count);
-    // Zeros for an untouched page need no memory. So a sparse string stays sparse when it is loaded.
-    const bool is_zero = std::ranges::all_of(part, [](std::byte byte) { return byte == std::byte{0}; });
-    if (is_zero && !pages->has(page)) return;
-    pages->add(page);
-    fill_words(at, part);
-  });
-}
-
-// It changes the bitmap, so it is not const.
-// NOLINTNEXTLINE(readability-make-member-function-const)
-void Layer::fill_words(std::uint64_t offset, std::span<const std::byte> from) {
   // No other thread knows the filter yet, so this is the one place where words need no atomic.
   auto* const bytes = reinterpret_cast<std::byte*>(words());
   if constexpr (std::endian::native == std::endian::little) {

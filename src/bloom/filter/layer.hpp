@@ -29,8 +29,6 @@
 #include "bloom/filter/shards.hpp"
 #include "bloom/filter/spin_lock.hpp"
 #include "bloom/kernel/kernels.hpp"
-#include "bloom/memory/pages.hpp"
-#include "bloom/memory/string_memory.hpp"
 
 namespace sepal::bloom {
 
@@ -46,11 +44,6 @@ class Layer {
   // The same in the caller's memory: place_bytes(plan) zeroed bytes, aligned as a Layer is. Null when the
   // system refuses the rest. The owner of the memory ends the layer by its destructor.
   static Layer* create_at(void* place, const LayerPlan& plan, std::uint64_t item_count, Paging paging);
-  // The same for a string that is not small; `memory`, if it is not null, is what the string is kept in.
-  static Layer* create_string_at(void* place, const LayerPlan& plan, std::uint64_t length,
-                                 StringMemoryPtr memory);
-  // Whether it is a string that would be kept in a StringMemory.
-  static bool is_sparse(const LayerPlan& plan);
   static std::uint64_t place_bytes(const LayerPlan& plan);
   // The memory that a layer takes outside of its place.
   static std::uint64_t outside_bytes(const LayerPlan& plan);
@@ -122,10 +115,7 @@ class Layer {
 
   void copy_bits(std::uint64_t offset, std::span<std::byte> to) const;
   [[nodiscard]] double fill(std::uint64_t sample_bytes_max) const;
-  // A string has none: it stays in small pages.
-  [[nodiscard]] std::uint64_t piece_count() const {
-    return small_ || store().shards == nullptr ? 0 : store().bitmap.piece_count();
-  }
+  [[nodiscard]] std::uint64_t piece_count() const { return small_ ? 0 : store().bitmap.piece_count(); }
   // For a layer that has pieces.
   [[nodiscard]] bool in_use(std::uint64_t piece) const { return store().bitmap.in_use(piece); }
   void move_to_huge_page(std::uint64_t piece) const;
@@ -135,16 +125,6 @@ class Layer {
   // Collects the room that is left in one place, so that claim(1) fails only when the layer is full.
   void sweep();
   void fill_bits(std::uint64_t offset, std::span<const std::byte> from);
-  // For a string: its length, at most the capacity.
-  void set_length(std::uint64_t length) {
-    item_count_.store(static_cast<std::uint32_t>(length), std::memory_order_relaxed);
-  }
-  // The pages of a string that have been touched. Null if all of its memory is there.
-  [[nodiscard]] Pages* pages() const {
-    return small_ || store().memory == nullptr ? nullptr : &store().memory->pages();
-  }
-  // What a large string is kept in; null for other layers.
-  [[nodiscard]] StringMemoryPtr memory() const { return small_ ? nullptr : store().memory; }
   // Null if none was kept.
   [[nodiscard]] std::unique_ptr<Usage> take_usage();
   // A small layer drops it: it has no place for it.
@@ -159,13 +139,10 @@ class Layer {
     std::unique_ptr<Shards> shards;
     Blocks blocks;
     std::uint64_t identity;
-    StringMemoryPtr memory;           // of a large string, in place of the bitmap; else null
     std::unique_ptr<Usage> usage;     // of the filter, while this layer is its newest
     std::optional<LayerPlan> client;  // the shape of a client's bitmap
   };
 
-  void copy_words(std::uint64_t offset, std::span<std::byte> to) const;
-  void fill_words(std::uint64_t offset, std::span<const std::byte> from);
   static Layer* create_client_at(void* place, const LayerPlan& plan, std::uint64_t item_count, Paging paging);
   [[nodiscard]] std::uint64_t* words() const;
 

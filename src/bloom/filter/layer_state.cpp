@@ -4,7 +4,6 @@
 #include "bloom/filter/layer_state.hpp"
 
 #include <sepal/base/checked.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -36,16 +35,6 @@ bool is_of_no_client(const LayerPlan& plan) {
   return plan.scheme == Scheme{} && plan.unused_bits == 0 && plan.first_seed == 0;
 }
 
-// A string is one layer of words, as bit_string.cpp makes it.
-bool is_sound_string(const FilterOptions& options, std::span<const Filter::LayerState> layers) {
-  if (layers.size() != 1 || options.scaling()) return false;
-  const auto& [plan, length] = layers.front();
-  return plan.layout == Layout::bytes && is_of_no_client(plan) && plan.probe_count == 0 &&
-         plan.block_bits == word_bits && plan.block_count > 0 &&
-         plan.block_count <= string_bytes_max / sizeof(std::uint64_t) && plan.capacity == plan.byte_count() &&
-         plan.capacity == options.capacity && length <= plan.capacity;
-}
-
 bool is_sound_client(const LayerPlan& plan) {
   return plan.block_bits == word_bits && plan.block_count <= client_bits_max / word_bits &&
          plan.unused_bits < word_bits && is_sound(plan.client_bits());
@@ -53,7 +42,7 @@ bool is_sound_client(const LayerPlan& plan) {
 
 bool is_sound(const LayerPlan& plan) {
   if (plan.capacity == 0 || plan.block_count == 0 || plan.probe_count == 0) return false;
-  if (plan.layout == Layout::bytes || !is_rate(plan.error_rate)) return false;
+  if (!is_rate(plan.error_rate)) return false;
   if (plan.layout == Layout::client) return is_sound_client(plan);
   if (!is_of_no_client(plan) || !has_sound_blocks(plan)) return false;
   const auto bit_count = checked_multiply(plan.block_count, plan.block_bits);
@@ -104,12 +93,11 @@ double layer_error_rate(const FilterOptions& options, const LayerPlace& place) {
 bool is_sound(const FilterOptions& options) {
   return is_rate(options.error_rate) && options.capacity > 0 && options.expansion <= expansion_max &&
          (options.hash == ItemHash::xxh3 || options.hash == ItemHash::redisbloom ||
-          options.hash == ItemHash::none || options.hash == ItemHash::xxh3_above_bitmap);
+          options.hash == ItemHash::xxh3_above_bitmap);
 }
 
 bool is_sound(const FilterOptions& options, std::span<const Filter::LayerState> layers) {
   if (!is_sound(options) || layers.empty() || (layers.size() > 1 && !options.scaling())) return false;
-  if (options.hash == ItemHash::none) return is_sound_string(options, layers);
   const auto foreign_layers = static_cast<std::uint32_t>(
       std::ranges::find(layers, Layout::blocked, [](const auto& layer) { return layer.plan.layout; }) -
       layers.begin());

@@ -2,7 +2,6 @@
 #include <sepal/base/endian.hpp>
 #include <sepal/base/fields.hpp>
 #include <sepal/bloom/foreign/client_bitmap.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
 
 #include <algorithm>
 #include <array>
@@ -45,7 +44,7 @@ std::uint64_t bytes_reversed(std::uint64_t word) {
 // Reads a string as the words of a layer.
 class BitmapReader {
  public:
-  BitmapReader(const value::Value& string, const ClientBitmap& bitmap)
+  BitmapReader(const BitmapString& string, const ClientBitmap& bitmap)
       : string_(string),
         form_(bitmap.form),
         bit_count_(bitmap.bits.bit_count),
@@ -53,11 +52,6 @@ class BitmapReader {
         length_(string_.length()) {}
 
   [[nodiscard]] std::uint64_t byte_count() const { return words_of(bit_count_) * bitmap_word_bytes; }
-  // A bit is set behind the last one.
-  [[nodiscard]] bool goes_beyond() const {
-    const BitRange rest{.begin = head_bytes_ * 8 + bit_count_, .end = length_ * 8};
-    return rest.begin < rest.end && string_.find(true, rest).has_value();
-  }
 
   // Calls use(offset, words) for all words of the layer, a piece at a time. `offset` is in bytes. Errors: io.
   template <class Use>
@@ -97,7 +91,7 @@ class BitmapReader {
     store_little_endian(last, load_little_endian<std::uint64_t>(last) & (~std::uint64_t{0} >> unused));
   }
 
-  BitString string_;
+  const BitmapString& string_;
   BitmapForm form_;
   std::uint64_t bit_count_;
   std::uint64_t head_bytes_;
@@ -149,11 +143,10 @@ Filter::LayerState layer_of(const ClientBitmap& bitmap, const Measured& measured
 
 }  // namespace
 
-Result<ClientBits> bits_of_guava(const value::Value& string) {
-  const BitString bytes(string);
-  if (bytes.length() < guava_head_bytes) return damaged("the string is too short for Guava's form");
+Result<ClientBits> bits_of_guava(const BitmapString& string) {
+  if (string.length() < guava_head_bytes) return damaged("the string is too short for Guava's form");
   std::array<std::byte, guava_head_bytes> head{};
-  bytes.read(0, head);
+  string.read(0, head);
   const auto byte = [&](std::size_t at) { return std::to_integer<std::uint64_t>(head[at]); };
   const std::uint64_t words = byte(2) << 24 | byte(3) << 16 | byte(4) << 8 | byte(5);
   const ClientBits bits{.scheme = byte(0) == 0 ? Scheme::guava_32 : Scheme::guava_64,
@@ -161,16 +154,16 @@ Result<ClientBits> bits_of_guava(const value::Value& string) {
                         .probe_count = static_cast<std::uint32_t>(byte(1)),
                         .first_seed = 0};
   // A string of another kind seldom has a length that its own bytes 2 to 5 name.
-  if (byte(0) > 1 || !is_sound(bits) || bytes.length() != guava_head_bytes + words * bitmap_word_bytes)
+  if (byte(0) > 1 || !is_sound(bits) || string.length() != guava_head_bytes + words * bitmap_word_bytes)
     return damaged("the string is not in Guava's form");
   return bits;
 }
 
-Result<FilterPtr> filter_of_bitmap(const value::Value& string, const ClientBitmap& bitmap,
+Result<FilterPtr> filter_of_bitmap(const BitmapString& string, const ClientBitmap& bitmap,
                                    const FilterLimits& limits, const value::GoOn& go_on) {
   SEPAL_ASSERT(is_sound(bitmap.bits), "a bitmap has a shape that no scheme has");
   BitmapReader reader(string, bitmap);
-  if (bitmap.form == BitmapForm::by_setbit && reader.goes_beyond())
+  if (bitmap.form == BitmapForm::by_setbit && string.has_bit_from(bitmap.bits.bit_count))
     return fail(Errc::out_of_range, "a bit is set behind the last position");
   // Two passes: the shape of the layer follows from the bits that are set, and only then is there a place to
   // copy them to. Bits that clients set in between are copied and not counted; the count is an estimate

@@ -4,10 +4,8 @@
 // copy of the bits.
 #include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
-#include <sepal/bloom/filter/kind.hpp>
 #include <sepal/bloom/foreign/rdb.hpp>
 #include <sepal/bloom/foreign/redisbloom.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/rdb/dump.hpp>
 #include <sepal/value/image.hpp>
 
@@ -197,10 +195,10 @@ Result<FilterPtr> filter_of(const RdbDump& dump, const FilterLimits& limits) {
 
 std::uint64_t rdb_dump_bytes(const value::FrozenView& filter) {
   constexpr std::uint64_t head_bytes_max = 1 + 5;  // the opcode, and a length of 4 bytes
-  const std::uint64_t bitmap_bytes = bloom_row.body_bytes(filter);
+  const std::uint64_t bitmap_bytes = value::row_of(filter.value).body_bytes(filter);
   const std::uint64_t full_pieces = bitmap_bytes / rdb_piece_bytes;
   // Must be what rdb_dump_of() makes, to the byte.
-  std::string rest = begin_of_dump(std::string(bloom_row.head_bytes(filter), '\0'));
+  std::string rest = begin_of_dump(std::string(value::row_of(filter.value).head_bytes(filter), '\0'));
   if (bitmap_bytes % rdb_piece_bytes != 0) append_field_head(rest, bitmap_bytes % rdb_piece_bytes);
   return rest.size() + bitmap_bytes + full_pieces * head_bytes_max + 1 + rdb::footer_bytes;
 }
@@ -209,7 +207,7 @@ Result<std::vector<std::string>> rdb_dump_of(const value::FrozenView& filter, co
   std::vector<std::string> pieces;
   rdb::Checksum checksum;
   std::uint64_t offset = 0;
-  const std::uint64_t bitmap_bytes = bloom_row.body_bytes(filter);
+  const std::uint64_t bitmap_bytes = value::row_of(filter.value).body_bytes(filter);
   const auto take = [&](std::string piece) {
     const bool is_header = pieces.empty();
     pieces.push_back(is_header ? begin_of_dump(piece) : fields_of(piece, offset, bitmap_bytes));
@@ -221,31 +219,6 @@ Result<std::vector<std::string>> rdb_dump_of(const value::FrozenView& filter, co
   rdb::append_footer(footer, checksum);
   pieces.push_back(std::move(footer));
   return pieces;
-}
-
-bool is_packed_rdb_string(std::span<const std::byte> bytes) {
-  constexpr std::uint8_t first_of_packed = 0xc3;
-  return rdb::begins(bytes, rdb::string_type) && bytes.size() > 1 &&
-         std::to_integer<std::uint8_t>(bytes[1]) == first_of_packed;
-}
-
-std::string rdb_dump_of(std::string_view string) {
-  std::string dump(1, static_cast<char>(rdb::string_type));
-  rdb::append_length(dump, string.size());
-  dump += string;
-  rdb::append_footer(dump, {});
-  return dump;
-}
-
-Result<value::ValuePtr> decode_rdb_string(std::span<const std::byte> bytes, const FilterLimits& limits) {
-  const auto value = rdb::value_of(bytes);
-  if (!value) return value.error();
-  rdb::Reader reader(*value);
-  if (reader.byte() != rdb::string_type) return not_a_filter();
-  const auto text = reader.text(string_bytes_max);
-  if (!text || reader.failed() || !reader.at_end())
-    return fail(Errc::out_of_range, "this is no string of Redis");
-  return BitString::of(*text, limits);
 }
 
 }  // namespace sepal::bloom

@@ -28,8 +28,6 @@ struct Blocks {
   // A layer of Layout::double_hashing: there are no blocks, and block_count is the number of words. A width
   // that no block has marks it, so the test costs nothing where blocks have a usual width.
   [[nodiscard]] bool anywhere() const { return block_bits == 0; }
-  // A layer of Layout::bytes: `anywhere`, and without probes.
-  [[nodiscard]] bool string() const { return probe_count == 0; }
 };
 
 // So many items go through one layer before the next layer: enough that their waits for memory overlap.

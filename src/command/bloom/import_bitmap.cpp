@@ -6,11 +6,12 @@
 // would take it for true.
 #include <sepal/base/arguments.hpp>
 #include <sepal/bloom/commands/options.hpp>
+#include <sepal/bloom/filter/image.hpp>
 #include <sepal/bloom/foreign/client_bitmap.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/command/run/adoptions.hpp>
 #include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
+#include <sepal/strings/string.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -138,11 +139,27 @@ std::uint64_t bytes_of(const bloom::ClientBitmap& bitmap) {
   return (bitmap.bits.bit_count + word_bits - 1) / word_bits * (word_bits / 8);
 }
 
+class Bitmap final : public bloom::BitmapString {
+ public:
+  explicit Bitmap(const strings::String& string) : string_(string) {}
+  [[nodiscard]] std::uint64_t length() const override { return string_.length(); }
+  void read(std::uint64_t offset, std::span<std::byte> to) const override { string_.read(offset, to); }
+  [[nodiscard]] bool has_bit_from(std::uint64_t position) const override {
+    const strings::BitRange rest{.begin = position, .end = 8 * string_.length()};
+    return rest.begin < rest.end && string_.find(true, rest).has_value();
+  }
+
+ private:
+  const strings::String& string_;
+};
+
 // With the gate closed. The bitmap's key names `string`.
-Next adopt_bitmap(Context& context, ValuePtr string, const bloom::ClientBitmap& bitmap, Adoption adoption) {
+Next adopt_bitmap(Context& context, strings::StringPtr string, const bloom::ClientBitmap& bitmap,
+                  Adoption adoption) {
   // The filter has one layer, so its image has this length, and adopt() can record it at once.
   if (bloom::image_bytes(1) + bytes_of(bitmap) <= keyspace::recorded_image_bytes_max) {
-    auto made = bloom::filter_of_bitmap(*string, bitmap, context.services.keyspace.value_limits(), {});
+    auto made =
+        bloom::filter_of_bitmap(Bitmap(*string), bitmap, context.services.keyspace.value_limits(), {});
     if (made) return adopt(context, std::move(*made), std::move(adoption));
     answer_import_bitmap(context.reply, made.error());
     return Next::done;
@@ -150,9 +167,7 @@ Next adopt_bitmap(Context& context, ValuePtr string, const bloom::ClientBitmap& 
   if (context.mode.in_transaction) return refuse(context, text::whole_in_transaction);
   adoption.make = [held = std::move(string), bitmap](const JobContext& job) -> Result<ValuePtr> {
     if (auto room = job.hold(bytes_of(bitmap)); !room) return room.error();
-    auto made = bloom::filter_of_bitmap(*held, bitmap, job.limits, job.go_on);
-    if (!made) return made.error();
-    return ValuePtr(std::move(*made));
+    return bloom::filter_of_bitmap(Bitmap(*held), bitmap, job.limits, job.go_on);
   };
   adoption.still_wanted = contents_stay(context, adoption.database);
   context.services.adoptions.adopt(context.client, std::move(adoption));
@@ -170,19 +185,19 @@ Next bf_import_bitmap(Context& context) {
     return refuse(context, wrong);
   const DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   const DatabaseKey source{.database = context.client.database, .key = context.words[2]};
-  value::Value* const string = find(context, source.key);
+  const auto [string, refused] = find_as<strings::String>(context, source.key);
+  if (refused) return Next::done;
   if (string == nullptr) return refuse(context, text::no_such_key);
-  if (refuses_other(context, string, value::Kind::string)) return Next::done;
   if (!request.replace && find(context, key.key) != nullptr) return refuse(context, text::filter_exists);
   if (!context.alone) return Next::need_alone;
   if (keyspace.is_target(key, context.now)) return refuse(context, text::target_of_mirror);
   if (request.scheme == nullptr) {
-    const auto bits = bloom::bits_of_guava(*string);
+    const auto bits = bloom::bits_of_guava(Bitmap(*string));
     if (!bits) return refuse(context, text::bitmap_not_of_guava);
     request.bitmap.bits = *bits;
   }
   // The reference keeps the string: REPLACE may name its own key.
-  return adopt_bitmap(context, ValuePtr(string), request.bitmap,
+  return adopt_bitmap(context, strings::StringPtr(string), request.bitmap,
                       {.what = "import",
                        .database = key.database,
                        .key = std::string(key.key),

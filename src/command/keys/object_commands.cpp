@@ -2,7 +2,6 @@
 // its own allocator. Such figures are 0, or have the one value that they can have here.
 
 #include <sepal/base/arguments.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
 

@@ -49,10 +49,10 @@ bool parse_type(std::string_view word, BitField& field) {
 bool parse_field_position(std::string_view word, BitField& field) {
   const bool counts_fields = word.starts_with('#');
   const auto number = parse_unsigned(word.substr(counts_fields ? 1 : 0));
-  if (!number || *number >= bloom::string_bits_max) return false;
+  if (!number || *number >= strings::string_bits_max) return false;
   field.position = *number * (counts_fields ? field.bits : 1);
   const std::uint64_t last = field.kind == BitField::Kind::get ? field.position : field.end() - 1;
-  return last < bloom::string_bits_max;
+  return last < strings::string_bits_max;
 }
 
 // The operation at words[at], which it moves behind. The error text; empty if there is none.
@@ -110,8 +110,8 @@ using FieldBytes = std::array<std::byte, field_bytes_max>;
 // The bytes of a string from `first` on; those behind the end are 0.
 FieldBytes bytes_at(const FoundString& found, std::uint64_t first) {
   FieldBytes bytes{};
-  const std::uint64_t left = found.length() - std::min(found.length(), first);
-  if (left > 0) found.string().read(first, std::span(bytes).first(std::min(left, bytes.size())));
+  const std::uint64_t left = length_of(found) - std::min(length_of(found), first);
+  if (left > 0) found.value->read(first, std::span(bytes).first(std::min(left, bytes.size())));
   return bytes;
 }
 
@@ -196,7 +196,7 @@ bool make_room(Context& context, const FoundString& found, std::span<const BitFi
   std::uint64_t length = 0;
   for (const BitField& field : fields)
     if (field.kind != BitField::Kind::get) length = std::max(length, (field.end() + 7) / 8);
-  if (length <= found.length()) return true;
+  if (length <= length_of(found)) return true;
   constexpr std::byte zero{0};
   return write_string(context, context.words[1], length - 1, {&zero, 1});
 }

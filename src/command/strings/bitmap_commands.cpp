@@ -33,15 +33,16 @@
 namespace sepal::command {
 namespace {
 
-using bloom::BitRange;
-using bloom::BitString;
+using strings::BitRange;
+using strings::String;
+using strings::StringPtr;
 using value::ValuePtr;
 using Words = std::span<const std::string_view>;
 
 // The position of a bit, below 2^32.
 std::optional<std::uint64_t> parse_position(std::string_view word) {
   const auto number = parse_unsigned(word);
-  return number && *number < bloom::string_bits_max ? number : std::nullopt;
+  return number && *number < strings::string_bits_max ? number : std::nullopt;
 }
 
 // The positions of requests that run together.
@@ -69,7 +70,7 @@ Next write_bit(Context& context, const FoundString& found, std::uint64_t positio
   // The whole byte is written, so it is read first. No other worker sets a bit of it in between, because the
   // gate is closed.
   std::byte byte{0};
-  if (at < found.length()) found.string().read(at, {&byte, 1});
+  if (at < length_of(found)) found.value->read(at, {&byte, 1});
   const std::byte mask{mask_in_byte(position)};
   const bool was_set = (byte & mask) != std::byte{0};
   byte = value ? byte | mask : byte & ~mask;
@@ -160,12 +161,12 @@ constexpr std::uint64_t read_at_once_max = std::uint64_t{1} << 20;
 // The sources of a BITOP. They stay as long as this does; a missing key is a null.
 struct Sources {
   BitOperation operation = BitOperation::all;
-  std::vector<ValuePtr> strings;
+  std::vector<StringPtr> strings;
 
   [[nodiscard]] std::uint64_t length() const {
     std::uint64_t longest = 0;
-    for (const ValuePtr& string : strings)
-      if (string != nullptr) longest = std::max(longest, BitString(*string).length());
+    for (const StringPtr& string : strings)
+      if (string != nullptr) longest = std::max(longest, string->length());
     return longest;
   }
   // How many bytes are read for the result.
@@ -177,7 +178,7 @@ struct Sources {
       const std::span<std::byte> bytes = at == 0 ? to : other;
       std::ranges::fill(bytes, std::byte{0});
       if (strings[at] != nullptr) {
-        const BitString string(*strings[at]);
+        const String& string = *strings[at];
         const std::uint64_t left = string.length() - std::min(string.length(), offset);
         if (left > 0) string.read(offset, bytes.first(std::min<std::uint64_t>(left, bytes.size())));
       }
@@ -188,17 +189,17 @@ struct Sources {
     }
   }
   // The result as a string. Outside the gate as well.
-  [[nodiscard]] Result<ValuePtr> result(const value::Limits& limits, const value::GoOn& go_on) const {
+  [[nodiscard]] Result<StringPtr> result(const value::Limits& limits, const value::GoOn& go_on) const {
     // In the job, clients may write to the sources meanwhile: the result has what they write, or has it not.
     constexpr std::size_t piece_bytes = 65536;
     const std::uint64_t byte_count = length();
-    auto made = BitString::with_room(byte_count, limits);
+    auto made = String::with_room(byte_count, limits);
     std::vector<std::byte> piece(piece_bytes);
     std::vector<std::byte> other(piece_bytes);
     for (std::uint64_t offset = 0; made && offset < byte_count; offset += piece_bytes) {
       const auto part = std::span(piece).first(std::min<std::uint64_t>(piece_bytes, byte_count - offset));
       read(offset, part, std::span(other).first(part.size()));
-      BitString(**made).write(offset, part);
+      (*made)->write(offset, part);
       if (go_on && !go_on(offset)) return fail(Errc::io, "given up before the end, as asked");
     }
     return made;
@@ -211,8 +212,7 @@ std::optional<Sources> sources_of(Context& context, BitOperation operation, Word
   for (const std::string_view key : keys) {
     const FoundString found = find_string(context, key);
     if (found.refused) return std::nullopt;
-    // A reference is counted in the filter itself. The bits are only read.
-    sources.strings.emplace_back(const_cast<value::Value*>(found.value));
+    sources.strings.emplace_back(found.value);
   }
   return sources;
 }
@@ -261,8 +261,8 @@ Next set_bit(Context& context) {
   if (found.value != nullptr) {
     // A bit that is clear already needs no change. Beyond the end the string must grow even for a 0, as in
     // Redis.
-    const bool within = *position / 8 < found.length();
-    if (!value && within && !found.string().bit(*position)) return answer_number(context, 0);
+    const bool within = *position / 8 < length_of(found);
+    if (!value && within && !found.value->bit(*position)) return answer_number(context, 0);
     const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
     const auto was_set =
         value ? writers::try_set_bit(context.changes, key, *found.value, *position) : std::nullopt;
@@ -284,16 +284,15 @@ Next get_bit(Context& context) {
   if (!position) return refuse(context, text::bit_position);
   const FoundString found = find_string_counted(context, context.words[1]);
   if (found.refused) return Next::done;
-  return answer_number(context, found.value != nullptr && found.string().bit(*position) ? 1 : 0);
+  return answer_number(context, found.value != nullptr && found.value->bit(*position) ? 1 : 0);
 }
 
 Next set_bit_together(Context& context, Words positions, std::span<bool> were_set) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-  const value::Value* const value = find(context, key.key);
+  auto* const string = value::as<String>(find(context, key.key));
   Positions numbers;
-  if (context.words[3] != "1" || value == nullptr || value->kind() != value::Kind::string ||
-      !numbers.parse(positions) ||
-      !writers::try_set_bits(context.changes, key, *value, numbers.all(), were_set))
+  if (context.words[3] != "1" || string == nullptr || !numbers.parse(positions) ||
+      !writers::try_set_bits(context.changes, key, *string, numbers.all(), were_set))
     return Next::need_alone;
   const auto known_count = std::ranges::count(were_set, true);
   if (known_count > 0) context.record.answered_known = true;
@@ -305,16 +304,15 @@ Next set_bit_together(Context& context, Words positions, std::span<bool> were_se
 Next get_bit_together(Context& context, Words positions, std::span<bool> bits) {
   const value::Value* const value = find(context, context.words[1]);
   Positions numbers;
-  if ((value != nullptr && value->kind() != value::Kind::string) || !numbers.parse(positions))
-    return Next::need_alone;
-  if (value == nullptr) {
+  const auto* const string = value::as<String>(value);
+  if (string != value || !numbers.parse(positions)) return Next::need_alone;
+  if (string == nullptr) {
     std::ranges::fill(bits, false);
   } else {
-    const BitString string(*value);
     // All words are asked for before the first one is looked at, so the waits for memory overlap.
-    for (const std::uint64_t position : numbers.all()) string.prefetch(position);
+    for (const std::uint64_t position : numbers.all()) string->prefetch(position);
     std::ranges::transform(numbers.all(), bits.begin(),
-                           [&](std::uint64_t position) { return string.bit(position); });
+                           [&](std::uint64_t position) { return string->bit(position); });
   }
   static_cast<void>(find_counted(context, context.words[1], positions.size()));
   return Next::done;
@@ -329,9 +327,9 @@ Next count_bits(Context& context) {
   if (found.refused) return Next::done;
   // BITPOS takes such a range for the first byte, where the string is short.
   const bool is_backward = range.first < 0 && range.last < 0 && range.first > range.last;
-  const BitRange bits = is_backward ? BitRange{} : bits_of(range, found.length());
+  const BitRange bits = is_backward ? BitRange{} : bits_of(range, length_of(found));
   const BitRange part = next_part(context, bits);
-  std::uint64_t count = part.begin == part.end ? 0 : found.string().count(part);
+  std::uint64_t count = part.begin == part.end ? 0 : found.value->count(part);
   if (context.partial != nullptr) count = context.partial->counted += count;
   if (part.end < bits.end) return Next::more;
   return answer_count(context, count);
@@ -348,9 +346,9 @@ Next find_bit(Context& context) {
   if (found.refused) return Next::done;
   const bool value = bit == "1";
   if (found.value == nullptr) return answer_number(context, value ? -1 : 0);
-  const BitRange bits = bits_of(range, found.length());
+  const BitRange bits = bits_of(range, length_of(found));
   const BitRange part = next_part(context, bits);
-  const auto position = part.begin == part.end ? std::nullopt : found.string().find(value, part);
+  const auto position = part.begin == part.end ? std::nullopt : found.value->find(value, part);
   if (!position && part.end < bits.end) return Next::more;
   if (position) {
     context.reply.integer_unsigned(*position);

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "command/keys/lookup.hpp"
 #include "command/run/adopting.hpp"
 #include "command/run/refuse.hpp"
 
@@ -21,11 +20,6 @@ namespace {
 // Whether more than one record may be made of so many bytes.
 bool needs_group(std::uint64_t byte_count) {
   return byte_count > keyspace::written_bytes_max / 2;
-}
-
-FoundString checked(Context& context, const value::Value* value) {
-  if (refuses_other(context, value, value::Kind::string)) return {.refused = true};
-  return {.value = value};
 }
 
 // The texts of Redis for strings. Filters have texts of their own for the same codes (error_texts.cpp).
@@ -41,9 +35,8 @@ std::string_view string_refusal(Errc code) {
 // A Source of bytes of a string.
 class StringBytes final : public resp::Source {
  public:
-  // A reference is counted in the value itself, so it cannot be const. The bytes are only read.
-  StringBytes(keyspace::Keyspace& keyspace, const value::Value& string, std::uint64_t offset)
-      : keyspace_(keyspace), held_(const_cast<value::Value*>(&string)), offset_(offset) {}
+  StringBytes(keyspace::Keyspace& keyspace, strings::String& string, std::uint64_t offset)
+      : keyspace_(keyspace), held_(&string), offset_(offset) {}
   // If the string has lost its key, its memory goes back to the system. For a long one that takes too long
   // here.
   ~StringBytes() override {
@@ -53,12 +46,12 @@ class StringBytes final : public resp::Source {
   StringBytes& operator=(const StringBytes&) = delete;
 
   void read(std::uint64_t offset, std::span<char> to) const override {
-    bloom::BitString(*held_).read(offset_ + offset, std::as_writable_bytes(to));
+    held_->read(offset_ + offset, std::as_writable_bytes(to));
   }
 
  private:
   keyspace::Keyspace& keyspace_;
-  value::ValuePtr held_;
+  strings::StringPtr held_;
   std::uint64_t offset_;
 };
 
@@ -71,20 +64,18 @@ std::vector<resp::Piece> piece_of(std::unique_ptr<const resp::Source> source, st
 // What is under a key until a job puts another string there.
 struct Replaced {
   keyspace::Keyspace& keyspace;
-  value::ValuePtr string{};  // null: no string
-  bool is_other = false;     // the job gives up: WRONGTYPE
+  strings::StringPtr string{};  // null: no string
+  bool is_other = false;        // the job gives up: WRONGTYPE
 
-  void look(const value::Value* there) {
-    is_other = there != nullptr && there->kind() != value::Kind::string;
-    // A reference is counted in the value itself. The bytes are only read.
-    string = value::ValuePtr(is_other ? nullptr : const_cast<value::Value*>(there));
+  void look(value::Value* there) {
+    string = value::as<strings::String>(there);
+    is_other = there != nullptr && string == nullptr;
   }
   void answer(resp::Reply& reply) {
     if (is_other) return reply.error(text::wrong_type);
     if (string == nullptr) return reply.null();
-    const bloom::BitString bits(*string);
-    if (bits.length() <= string_at_once_max) return reply.bulk(bits.text());
-    reply.bulk_later(piece_of(std::make_unique<StringBytes>(keyspace, *string, 0), bits.length()));
+    if (string->length() <= string_at_once_max) return reply.bulk(string->text());
+    reply.bulk_later(piece_of(std::make_unique<StringBytes>(keyspace, *string, 0), string->length()));
     string = nullptr;
   }
 };
@@ -124,7 +115,7 @@ Next adopt_long(Context& context, NewString string) {
   adoption.make = [held = std::make_shared<std::string>(std::move(context.partial->bytes))](
                       const JobContext& job) -> Result<value::ValuePtr> {
     if (auto room = job.hold(held->size()); !room) return room.error();
-    return bloom::BitString::of(*held, job.limits);
+    return strings::String::of(*held, job.limits);
   };
   context.client.bytes_of_job = string.bytes.size();
   const auto replaced =
@@ -133,7 +124,7 @@ Next adopt_long(Context& context, NewString string) {
   if (must_be_there || replaced)
     adoption.still_wanted = [&keys = context.services.keyspace, database = adoption.database,
                              key = adoption.key, must_be_there, replaced] {
-      const value::Value* const there = keys.find({.database = database, .key = key});
+      value::Value* const there = keys.find({.database = database, .key = key});
       if (replaced) replaced->look(there);
       return (there != nullptr || !must_be_there) && !(replaced && replaced->is_other);
     };
@@ -155,20 +146,12 @@ StringGroup::~StringGroup() {
   if (log_ != nullptr) log_->end_group();
 }
 
-FoundString find_string(Context& context, std::string_view key) {
-  return checked(context, find(context, key));
-}
-
 FoundString find_string_part(Context& context, std::string_view key) {
   return context.partial == nullptr ? find_string_counted(context, key) : find_string(context, key);
 }
 
-FoundString find_string_counted(Context& context, std::string_view key) {
-  return checked(context, find_counted(context, key));
-}
-
 bool refuse_length(Context& context, std::uint64_t offset, std::uint64_t byte_count) {
-  if (offset <= bloom::string_bytes_max && byte_count <= bloom::string_bytes_max - offset) return false;
+  if (offset <= strings::string_bytes_max && byte_count <= strings::string_bytes_max - offset) return false;
   context.reply.error(text::string_too_long);
   return true;
 }
@@ -196,12 +179,12 @@ Next put_string(Context& context, NewString string) {
   const bool is_past = keyspace::is_past(string.deadline, context.now);
   FoundString old;
   if (string.answers_old && (old = find_string_counted(context, string.key)).refused) return Next::done;
-  if (refuse_reply(context, old.length())) return Next::done;
+  if (refuse_reply(context, length_of(old))) return Next::done;
   if (!is_past && string.bytes.size() > string_at_once_max) return adopt_long(context, std::move(string));
   // The change must not free the string that is answered behind it.
-  const value::ValuePtr held(const_cast<value::Value*>(old.value));
+  const strings::StringPtr held(old.value);
   const auto answer = [&] {
-    if (old.value != nullptr) return answer_string(context, old, 0, old.length());
+    if (old.value != nullptr) return answer_string(context, old, 0, length_of(old));
     if (string.answers_old) {
       context.reply.null();
     } else {
@@ -213,7 +196,7 @@ Next put_string(Context& context, NewString string) {
     context.changes.remove(key);
     return answer();
   }
-  auto made = bloom::BitString::of(string.bytes, context.services.keyspace.machine_limits());
+  auto made = strings::String::of(string.bytes, context.services.keyspace.machine_limits());
   if (!made) return refuse(context, string_refusal(made.error().code));
   std::optional<StringGroup> group;
   if (!string.in_group && needs_group(string.bytes.size())) group.emplace(context);
@@ -240,21 +223,22 @@ bool refuse_reply(Context& context, std::uint64_t byte_count) {
   return true;
 }
 
-std::unique_ptr<const resp::Source> source_of(const Context& context, const value::Value& string,
+std::unique_ptr<const resp::Source> source_of(const Context& context, strings::String& string,
                                               std::uint64_t offset) {
   return std::make_unique<StringBytes>(context.services.keyspace, string, offset);
 }
 
 Next answer_string(Context& context, const FoundString& found, std::uint64_t offset,
                    std::uint64_t byte_count) {
-  SEPAL_ASSERT(found.value != nullptr && offset <= found.length() && byte_count <= found.length() - offset,
-               "a part of a string reaches behind its end");
+  SEPAL_ASSERT(
+      found.value != nullptr && offset <= length_of(found) && byte_count <= length_of(found) - offset,
+      "a part of a string reaches behind its end");
   if (byte_count > string_at_once_max || context.mode.in_transaction)
     if (refuse_reply(context, byte_count)) return Next::done;
   // In EXEC and scripts the replies of the next commands stand behind this one, and what the next commands
   // write must not be in it.
   if (byte_count <= string_at_once_max || context.mode.in_transaction) {
-    context.reply.bulk(found.string().text(offset, byte_count));
+    context.reply.bulk(found.value->text(offset, byte_count));
   } else {
     context.reply.bulk_later(piece_of(source_of(context, *found.value, offset), byte_count));
   }

@@ -1,9 +1,9 @@
 // Finds, reads and changes the string under a key, for the handlers of strings.
 #pragma once
 
-#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/command/run/context.hpp>
 #include <sepal/command/run/partial_run.hpp>
+#include <sepal/strings/string.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -12,6 +12,8 @@
 #include <memory>
 #include <span>
 #include <string_view>
+
+#include "command/keys/lookup.hpp"
 
 namespace sepal::command {
 
@@ -26,18 +28,18 @@ constexpr std::uint8_t mask_in_byte(std::uint64_t position) {
   return position < 0 ? std::max<std::int64_t>(position + count, 0) : position;
 }
 
-// What a key names, for a handler of strings.
-struct FoundString {
-  const value::Value* value = nullptr;  // null: the key names nothing
-  bool refused = false;                 // of another kind: WRONGTYPE is answered, and `value` is null
-
-  [[nodiscard]] bloom::BitString string() const { return bloom::BitString(*value); }
-  [[nodiscard]] std::uint64_t length() const { return value == nullptr ? 0 : string().length(); }
-};
-[[nodiscard]] FoundString find_string(Context& context, std::string_view key);
+// What a handler of strings finds.
+using FoundString = Found<strings::String>;
+[[nodiscard]] inline std::uint64_t length_of(const FoundString& found) {
+  return found.value == nullptr ? 0 : found.value->length();
+}
+[[nodiscard]] inline FoundString find_string(Context& context, std::string_view key) {
+  return find_as<strings::String>(context, key);
+}
 // For requests that only read: also counts a hit or a miss.
-[[nodiscard]] FoundString find_string_counted(Context& context, std::string_view key);
-
+[[nodiscard]] inline FoundString find_string_counted(Context& context, std::string_view key) {
+  return find_counted_as<strings::String>(context, key);
+}
 // The same for a request that runs in parts: the first part counts.
 [[nodiscard]] FoundString find_string_part(Context& context, std::string_view key);
 
@@ -96,8 +98,7 @@ bool refuse_reply(Context& context, std::uint64_t byte_count);
 Next answer_string(Context& context, const FoundString& found, std::uint64_t offset,
                    std::uint64_t byte_count);
 // Bytes of a string from `offset` on, for a reply that leaves later. Holds the string.
-[[nodiscard]] std::unique_ptr<const resp::Source> source_of(const Context& context,
-                                                            const value::Value& string,
+[[nodiscard]] std::unique_ptr<const resp::Source> source_of(const Context& context, strings::String& string,
                                                             std::uint64_t offset = 0);
 
 // Copies one more part of a string that a job is to put, while other clients run. False: there is more. A

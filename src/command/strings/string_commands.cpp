@@ -147,8 +147,8 @@ std::optional<std::int64_t> number_in(const FoundString& found) {
   // A longer string is no number of 64 bits. Without the test, each INCR would copy it to find that out.
   constexpr std::uint64_t digits_max = 20;
   if (found.value == nullptr) return 0;
-  if (found.length() > digits_max) return std::nullopt;
-  return parse_integer(found.string().text());
+  if (length_of(found) > digits_max) return std::nullopt;
+  return parse_integer(found.value->text());
 }
 
 // Runs once in the shared gate, where it finds errors, and again with the gate closed, where it reads the
@@ -175,7 +175,7 @@ Next add_number(Context& context, std::int64_t amount) {
 // hit is counted, so that it is counted once.
 bool waits_to_change(const Context& context) {
   const value::Value* const value = find(context, context.words[1]);
-  return !context.alone && value != nullptr && value->kind() == value::Kind::string;
+  return !context.alone && value::as<strings::String>(value) != nullptr;
 }
 
 bool all_free(const Context& context, Words keys_and_values) {
@@ -220,14 +220,13 @@ bool refuses_pairs(Context& context, Words keys_and_values) {
 
 // The next value of an MGET that is longer than what is answered at once, and null for a filter. Its bytes
 // stay where they are, if they are more than a few.
-void append_value(Context& context, PartialRun& run, const value::Value* value) {
+void append_value(Context& context, PartialRun& run, strings::String* string) {
   constexpr std::uint64_t copied_bytes_max = 1024;
   ++run.element_count;
-  if (value == nullptr || value->kind() != value::Kind::string) return run.elements.null();
-  const bloom::BitString string(*value);
-  run.counted += string.length();
-  if (string.length() <= copied_bytes_max) return run.elements.bulk(string.text());
-  run.append_source(source_of(context, *value), string.length());
+  if (string == nullptr) return run.elements.null();
+  run.counted += string->length();
+  if (string->length() <= copied_bytes_max) return run.elements.bulk(string->text());
+  run.append_source(source_of(context, *string), string->length());
 }
 
 Next answer_values(Context& context, PartialRun& run) {
@@ -241,8 +240,10 @@ Next answer_values(Context& context, PartialRun& run) {
 Next get_later(Context& context, Words keys, std::size_t counted) {
   PartialRun run;
   run.elements.set_version(context.reply.version());
-  for (std::size_t at = 0; at < keys.size(); ++at)
-    append_value(context, run, at < counted ? find(context, keys[at]) : find_counted(context, keys[at]));
+  for (std::size_t at = 0; at < keys.size(); ++at) {
+    auto* const found = at < counted ? find(context, keys[at]) : find_counted(context, keys[at]);
+    append_value(context, run, value::as<strings::String>(found));
+  }
   return answer_values(context, run);
 }
 
@@ -255,7 +256,7 @@ Next get_in_parts(Context& context, Words keys) {
   PartialRun& run = *context.partial;
   for (const std::string_view key :
        keys.subspan(run.element_count, std::min(part_items_max, keys.size() - run.element_count)))
-    append_value(context, run, find_counted(context, key));
+    append_value(context, run, value::as<strings::String>(find_counted(context, key)));
   run.keep();
   if (run.element_count < keys.size() && run.counted <= reply_room(context)) return Next::more;
   return answer_values(context, run);
@@ -264,7 +265,7 @@ Next get_in_parts(Context& context, Words keys) {
 Next get(Context& context) {
   const FoundString found = find_string_counted(context, context.words[1]);
   if (found.refused) return Next::done;
-  if (found.value != nullptr) return answer_string(context, found, 0, found.length());
+  if (found.value != nullptr) return answer_string(context, found, 0, length_of(found));
   context.reply.null();
   return Next::done;
 }
@@ -279,18 +280,17 @@ Next get_many(Context& context) {
   // No WRONGTYPE, as in Redis: the reply has a null for each key that names no string.
   context.reply.array(keys.size());
   for (std::size_t at = 0; at < keys.size(); ++at) {
-    const value::Value* const value = find_counted(context, keys[at]);
-    if (value == nullptr || value->kind() != value::Kind::string) {
+    const auto* const string = value::as<strings::String>(find_counted(context, keys[at]));
+    if (string == nullptr) {
       context.reply.null();
       continue;
     }
-    const bloom::BitString string(*value);
-    byte_count += string.length();
+    byte_count += string->length();
     if (byte_count > bytes_max) {
       context.reply.truncate(reply_bytes);
       return get_later(context, keys, at + 1);
     }
-    context.reply.bulk(string.text());
+    context.reply.bulk(string->text());
   }
   return Next::done;
 }
@@ -303,9 +303,9 @@ Next get_and_delete(Context& context) {
     context.reply.null();
     return Next::done;
   }
-  if (refuse_reply(context, found.length())) return Next::done;
+  if (refuse_reply(context, length_of(found))) return Next::done;
   // The string is answered before its key goes: `found` is a view of it. A reply that leaves later holds it.
-  const Next next = answer_string(context, found, 0, found.length());
+  const Next next = answer_string(context, found, 0, length_of(found));
   context.changes.remove({.database = context.client.database, .key = context.words[1]});
   return next;
 }
@@ -329,10 +329,10 @@ Next get_and_expire(Context& context) {
   // Behind the look-up, as in Redis: a missing key is a null even if the time is wrong.
   std::optional<Deadline> deadline = keyspace::no_deadline;
   if (expiry.timing && !(deadline = deadline_of(context, expiry))) return Next::done;
-  if (refuse_reply(context, found.length())) return Next::done;
+  if (refuse_reply(context, length_of(found))) return Next::done;
   // As in GETDEL, the string is answered before its key may go.
   const bool goes = expiry.given() && keyspace::is_past(*deadline, context.now);
-  const Next next = answer_string(context, found, 0, found.length());
+  const Next next = answer_string(context, found, 0, length_of(found));
   if (!expiry.given()) return next;
   const DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   if (goes) {
@@ -409,7 +409,7 @@ Next set_many_if_free(Context& context) {
 
 Next string_length(Context& context) {
   const FoundString found = find_string_counted(context, context.words[1]);
-  if (!found.refused) context.reply.integer_unsigned(found.length());
+  if (!found.refused) context.reply.integer_unsigned(length_of(found));
   return Next::done;
 }
 
@@ -420,12 +420,12 @@ Next append(Context& context) {
   // A long request runs in parts. Other clients may append between them, so each part looks at the end of the
   // string anew, and at whether the rest still fits.
   const std::size_t done = context.partial == nullptr ? 0 : context.partial->cursor;
-  if (refuse_length(context, found.length(), bytes.size() - done)) return Next::done;
+  if (refuse_length(context, length_of(found), bytes.size() - done)) return Next::done;
   if (!context.alone) return Next::need_alone;
   // Nothing changes. If the key is free, APPEND of no bytes makes an empty string, as in Redis.
-  if (bytes.empty() && found.value != nullptr) return answer_count(context, found.length());
+  if (bytes.empty() && found.value != nullptr) return answer_count(context, length_of(found));
   // The string may be replaced when it is written, so its length is taken before.
-  const std::uint64_t length = found.length();
+  const std::uint64_t length = length_of(found);
   const std::string_view part = next_bytes(context, bytes);
   if (!write_string(context, context.words[1], length, as_bytes(part))) return Next::done;
   if (!was_last(context, bytes)) return Next::more;
@@ -440,11 +440,11 @@ Next set_range(Context& context) {
   if (found.refused) return Next::done;
   const std::string_view bytes = context.words[3];
   // As in Redis, no bytes change nothing: no string is made, and none grows to the offset.
-  if (bytes.empty()) return answer_count(context, found.length());
+  if (bytes.empty()) return answer_count(context, length_of(found));
   const auto begin = static_cast<std::uint64_t>(*offset);
   if (refuse_length(context, begin, bytes.size())) return Next::done;
   if (!context.alone) return Next::need_alone;
-  const std::uint64_t length = std::max(found.length(), begin + bytes.size());
+  const std::uint64_t length = std::max(length_of(found), begin + bytes.size());
   const std::string_view part = next_bytes(context, bytes);
   // `part` is a view into `bytes`: its distance from the begin is what the parts before it have written.
   const auto before = static_cast<std::uint64_t>(part.data() - bytes.data());
@@ -459,7 +459,7 @@ Next get_range(Context& context) {
   if (!first || !last) return refuse(context, text::not_an_integer);
   const FoundString found = find_string_counted(context, context.words[1]);
   if (found.refused) return Next::done;
-  if (!clip(*first, *last, static_cast<std::int64_t>(found.length()))) {
+  if (!clip(*first, *last, static_cast<std::int64_t>(length_of(found)))) {
     context.reply.bulk({});
     return Next::done;
   }

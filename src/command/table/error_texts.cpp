@@ -1,9 +1,9 @@
 #include <sepal/base/arguments.hpp>
-#include <sepal/bloom/memory/memory.hpp>
 #include <sepal/bloom/plan/schemes.hpp>
 #include <sepal/command/table/command_table.hpp>
 #include <sepal/command/table/error_texts.hpp>
 #include <sepal/keyspace/keyspace.hpp>
+#include <sepal/strings/string.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -13,7 +13,7 @@ namespace {
 
 // The texts are constants, so they cannot be made from the limits that they name.
 static_assert(keyspace::key_bytes_max == 65536, "text::key_too_long names it");
-static_assert(bloom::sparse_strings_max == 131072, "text::too_many_sparse_strings names it");
+static_assert(strings::sparse_strings_max == 131072, "text::too_many_sparse_strings names it");
 static_assert(keyspace::mirrors_max == 256, "text::too_many_mirrors names it");
 
 // Where a code means something else in some command, that handler has a text of its own (refused_upload(),

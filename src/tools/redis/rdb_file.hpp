@@ -6,7 +6,7 @@
 //     or a key and its value
 //     255, and 8 bytes CRC-64 over everything before it, little endian; 0: Redis was told to compute none
 //
-// filter/rdb.hpp describes the value of a filter, and rdb/reader.hpp lengths, strings and modules'
+// bloom/foreign/rdb.hpp describes the value of a filter, and rdb/reader.hpp lengths, strings and modules'
 // fields.
 #pragma once
 

@@ -1,31 +1,23 @@
 #include "tools/redis/rdb_filters.hpp"
 
 #include <sepal/base/assert.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/keyspace/keyspace.hpp>
+#include <sepal/strings/kind.hpp>
 
 #include <algorithm>
 #include <utility>
 
 namespace sepal::tools {
 
-void RdbFilters::Bits::begin(const bloom::RdbFilter& filter, rdb::Bytes& bytes) {
-  filter_ = &filter;
+void RdbFilters::Bits::begin(std::span<const bloom::RdbBits> parts, rdb::Bytes& bytes) {
+  parts_ = parts;
   bytes_ = &bytes;
-  string_ = 0;
   left_ = 0;
 }
 
 Result<void> RdbFilters::Bits::read(std::span<std::byte> into) {
-  SEPAL_ASSERT(filter_ != nullptr && bytes_ != nullptr, "bits are read of no filter");
+  SEPAL_ASSERT(bytes_ != nullptr, "bits are read of no filter");
   while (!into.empty()) {
-    // The layer of a string has whole words, so the last word may be longer than the string.
-    if (left_ == 0 && string_ == filter_->bits.size()) {
-      SEPAL_ASSERT(filter_->image.options.hash == bloom::ItemHash::none,
-                   "more bits are read than the filter has");
-      std::ranges::fill(into, std::byte{0});
-      return {};
-    }
     if (left_ == 0) {
       open_string();
       continue;
@@ -45,8 +37,9 @@ Result<void> RdbFilters::Bits::read(std::span<std::byte> into) {
 // A string of the file may be empty: it stands for zeros, or for no bytes at all. In the latter case left_
 // stays 0, and read() opens the next string.
 void RdbFilters::Bits::open_string() {
-  SEPAL_ASSERT(string_ < filter_->bits.size(), "the bits of a filter are in no further string");
-  const bloom::RdbBits& bits = filter_->bits[string_++];
+  SEPAL_ASSERT(!parts_.empty(), "more bits are read than the value has");
+  const bloom::RdbBits& bits = parts_.front();
+  parts_ = parts_.subspan(1);
   reader_.emplace(bits.string, *bytes_);
   left_ = bits.byte_count;
   zeros_ = bits.string.unpacked_bytes == 0;
@@ -88,19 +81,17 @@ Result<const storage::StreamedFilter*> RdbFilters::next() {
     const auto taken = take(*key_);
     if (!taken) return taken.error();
     if (!*taken) continue;
-    SEPAL_ASSERT(key_->filter && key_->key, "a key is taken that has no name, or no filter");
-    const bool is_number =
-        key_->kind == RdbKey::Kind::string && key_->string.kind == rdb::String::Kind::number;
-    bits_.begin(*key_->filter, is_number ? *digit_bytes_ : rdb_->bytes());
-    const bool is_string = key_->filter->image.options.hash == bloom::ItemHash::none;
-    head_ = bloom::encode(key_->filter->image);
+    SEPAL_ASSERT(key_->key.has_value(), "a key is taken that has no name");
     filter_ = {.database = static_cast<std::uint32_t>(key_->database),
                .key = *key_->key,
                .deadline = key_->deadline,
-               .head = head_,
-               .body_bytes = key_->filter->image.bitmap_bytes(),
-               .item_count = is_string ? 0 : items_of(key_->filter->image),
                .bits = &bits_};
+    if (key_->kind == RdbKey::Kind::string) {
+      describe_string(key_->string);
+    } else {
+      describe_filter(*key_->filter);
+    }
+    filter_.head = head_;
     return static_cast<const storage::StreamedFilter*>(&filter_);
   }
   checked_ = true;
@@ -140,7 +131,7 @@ Result<bool> RdbFilters::take(RdbKey& key) {
   }
   if (is_string) {
     ++keys_.strings;
-    keys_.string_bytes += key.filter->image.layers[0].item_count;
+    keys_.string_bytes += string_parts_[0].byte_count;
     return true;
   }
   note_filter(key);
@@ -164,7 +155,7 @@ void RdbFilters::note_end() {
   if (beside.metadata != 0) keys_.others["metadata that modules put on keys"] = beside.metadata;
 }
 
-// Gives the key the image of its string, or the reason why it has none.
+// Finds the bytes of the key's string, or the reason why it is refused.
 Result<void> RdbFilters::take_string(RdbKey& key) {
   rdb::String string = key.string;
   if (string.kind == rdb::String::Kind::number) {
@@ -178,13 +169,27 @@ Result<void> RdbFilters::take_string(RdbKey& key) {
               .byte_count = digits_.size(),
               .unpacked_bytes = digits_.size()};
   }
-  if (string.unpacked_bytes > bloom::string_bytes_max) {
-    key.refusal = "the string is longer than 512 MB";
-  } else {
-    key.filter = {.image = bloom::string_header(string.unpacked_bytes),
-                  .bits = {{.string = string, .byte_count = string.unpacked_bytes}}};
-  }
+  const std::uint64_t byte_count = string.unpacked_bytes;
+  if (byte_count > strings::string_bytes_max) key.refusal = "the string is longer than 512 MB";
+  // Zeros come behind the string, up to a whole word.
+  string_parts_ = {{{.string = string, .byte_count = byte_count},
+                    {.string = {}, .byte_count = strings::image_body_bytes(byte_count) - byte_count}}};
   return {};
+}
+
+void RdbFilters::describe_string(const rdb::String& string) {
+  const std::uint64_t byte_count = string_parts_[0].byte_count;
+  const strings::ImageHead head = strings::image_head(byte_count);
+  head_.assign(head.begin(), head.end());
+  filter_.body_bytes = strings::image_body_bytes(byte_count);
+  bits_.begin(string_parts_, string.kind == rdb::String::Kind::number ? *digit_bytes_ : rdb_->bytes());
+}
+
+void RdbFilters::describe_filter(const bloom::RdbFilter& filter) {
+  head_ = bloom::encode(filter.image);
+  filter_.body_bytes = filter.image.bitmap_bytes();
+  filter_.item_count = items_of(filter.image);
+  bits_.begin(filter.bits, rdb_->bytes());
 }
 
 }  // namespace sepal::tools

@@ -6,9 +6,12 @@
 #include <sepal/base/result.hpp>
 #include <sepal/storage/generation/streamed_filter.hpp>
 
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "tools/redis/moved_keys.hpp"
 #include "tools/redis/rdb_file.hpp"
@@ -35,18 +38,17 @@ class RdbFilters final : public storage::FilterStream {
   [[nodiscard]] const MovedKeys& keys() const { return keys_; }
 
  private:
-  // Reads the bits of the key at hand. Behind the last string come zeros, up to a whole word.
+  // Reads the bits of the key at hand.
   class Bits final : public storage::BitStream {
    public:
-    void begin(const bloom::RdbFilter& filter, rdb::Bytes& bytes);
+    void begin(std::span<const bloom::RdbBits> parts, rdb::Bytes& bytes);
     Result<void> read(std::span<std::byte> into) override;
 
    private:
     void open_string();
 
-    const bloom::RdbFilter* filter_ = nullptr;
+    std::span<const bloom::RdbBits> parts_;  // that follow
     rdb::Bytes* bytes_ = nullptr;
-    std::size_t string_ = 0;  // the next one
     std::uint64_t left_ = 0;  // of the bits of the string at hand
     bool zeros_ = false;      // these bits are zeros
     std::optional<rdb::StringReader> reader_;
@@ -56,6 +58,8 @@ class RdbFilters final : public storage::FilterStream {
   void note_filter(const RdbKey& key);
   void note_end();
   Result<void> take_string(RdbKey& key);
+  void describe_string(const rdb::String& string);
+  void describe_filter(const bloom::RdbFilter& filter);
   [[nodiscard]] static std::string reason_against(const RdbKey& key);
 
   storage::File& file_;
@@ -67,6 +71,7 @@ class RdbFilters final : public storage::FilterStream {
   bool checked_ = false;
   std::optional<RdbFile> rdb_;
   std::optional<RdbKey> key_;
+  std::array<bloom::RdbBits, 2> string_parts_;  // where the key is one of a string
   // The digits of a string that is a number.
   std::string digits_;
   std::optional<rdb::BytesInMemory> digit_bytes_;

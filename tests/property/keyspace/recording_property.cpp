@@ -2,6 +2,7 @@
 #include <sepal/base/gate.hpp>
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
+#include <sepal/value/image.hpp>
 #include <sepal/writers/bloom_writer.hpp>
 
 #include "bloom/plan/probe.hpp"
@@ -55,11 +56,12 @@ void add(ModelFilter& filter, const Fingerprint& fingerprint) {
 }
 
 void adopt(ModelFilter& filter, const Recorded& operation) {
-  const auto image = bloom::filter_of(operation.image, {.bytes_max = 1 << 30, .layers_max = 1000});
-  REQUIRE(image);
-  filter = {.options = (*image)->options(), .layers = {}, .told = {}, .deadline = operation.deadline};
-  REQUIRE((*image)->item_count() == 0);
-  for (const bloom::LayerView& layer : (*image)->layers()) append_layer(filter, layer.plan());
+  const auto made = value::value_of(operation.image, {.bytes_max = 1 << 30, .layers_max = 1000});
+  REQUIRE(made);
+  const auto& image = value::as<bloom::Filter>(**made);
+  filter = {.options = image.options(), .layers = {}, .told = {}, .deadline = operation.deadline};
+  REQUIRE(image.item_count() == 0);
+  for (const bloom::LayerView& layer : image.layers()) append_layer(filter, layer.plan());
 }
 
 class Model {

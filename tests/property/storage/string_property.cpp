@@ -1,11 +1,9 @@
 // Random changes of strings against texts: what is read, the account of memory, and a start from a generation
 // whose bits a save has read while the strings changed.
 #include <sepal/base/gate.hpp>
-#include <sepal/bloom/filter/image.hpp>
-#include <sepal/bloom/foreign/rdb.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/storage/replay/replay.hpp>
+#include <sepal/strings/kind.hpp>
 #include <sepal/value/image.hpp>
 #include <sepal/writers/string_writer.hpp>
 
@@ -19,10 +17,11 @@ namespace string_property {
 namespace {
 
 using namespace sepal;
-using bloom::BitString;
 using keyspace::DatabaseKey;
 using keyspace::Deadline;
 using keyspace::Keyspace;
+using sepal::strings::String;
+using sepal::strings::StringPtr;
 
 constexpr std::uint64_t segment_bytes = std::uint64_t{1} << 22;
 constexpr std::uint64_t sparse_from = std::uint64_t{256} << 10;
@@ -44,12 +43,10 @@ void check_same(const Keyspace& keys, const Model& model) {
   REQUIRE(keys.total_size() == model.size());
   for (const auto& [name, expected] : model) {
     INFO("key " << name);
-    const bloom::Filter* const found = sepal::test::filter_at(keys, {.database = 0, .key = name});
+    const String* const found = sepal::test::string_at(keys, {.database = 0, .key = name});
     REQUIRE(found != nullptr);
-    REQUIRE(found->is_string());
-    const BitString string(*found);
-    REQUIRE(string.length() == expected.bytes.size());
-    REQUIRE((string.text() == expected.bytes));
+    REQUIRE(found->length() == expected.bytes.size());
+    REQUIRE((found->text() == expected.bytes));
     REQUIRE(keys.deadline({.database = 0, .key = name}) == expected.deadline);
   }
 }
@@ -67,7 +64,7 @@ class Save {
   Save(const Keyspace& keys, std::uint64_t position) : position_(position) {
     for (const keyspace::CutEntry& entry : keys.cut())
       strings_.push_back({.key = std::string(entry.key),
-                          .string = test::held_filter(entry.value),
+                          .string = &value::as<String>(*entry.value),
                           .deadline = entry.deadline});
   }
   // Takes the head of a string, or reads a piece of its bits. `random` says of which string.
@@ -80,7 +77,7 @@ class Save {
     start.cut = position_;
     for (Saved& saved : strings_) {
       while (!saved.done()) saved.step();
-      auto made = bloom::filter_of(saved.image, test::roomy);
+      auto made = value::value_of(saved.image, test::roomy);
       REQUIRE(made);
       REQUIRE(keys.put({.database = 0, .key = saved.key}, *made, saved.deadline));
     }
@@ -96,7 +93,7 @@ class Save {
  private:
   struct Saved {
     std::string key;
-    sepal::bloom::FilterPtr string;
+    StringPtr string;
     Deadline deadline = keyspace::no_deadline;
     std::vector<std::byte> image{};
     std::size_t bits_at = 0;
@@ -105,13 +102,13 @@ class Save {
     [[nodiscard]] bool done() const { return !image.empty() && bits_at + bits_read == image.size(); }
     void step() {
       if (image.empty()) {
-        image = bloom::encode(bloom::header_of(*string));
+        image = value::Frozen(string).head();
         bits_at = image.size();
-        image.resize(bits_at + BitString(*string).capacity());
+        image.resize(bits_at + string->capacity());
       } else if (!done()) {
         const std::size_t piece =
             std::min<std::size_t>(std::size_t{40} << 10, image.size() - bits_at - bits_read);
-        string->layer(0).copy_bits(bits_read, std::span(image).subspan(bits_at + bits_read, piece));
+        string->read_words(bits_read, std::span(image).subspan(bits_at + bits_read, piece));
         bits_read += piece;
       }
     }
@@ -197,8 +194,7 @@ class World {
     const DatabaseKey key{.database = 0, .key = name};
     const std::uint64_t position = 8 * any_offset() + below(8);
     const bool was_set = model_.contains(name) && model_bit(model_[name].bytes, position);
-    if (const bloom::Filter* const found = sepal::test::filter_at(keys(), key);
-        found != nullptr && below(3) != 0) {
+    if (String* const found = sepal::test::string_at(keys(), key); found != nullptr && below(3) != 0) {
       const auto answer = sepal::writers::try_set_bit(mutator_, key, *found, position);
       if (answer) {
         REQUIRE(*answer == was_set);
@@ -224,7 +220,7 @@ class World {
     all.replace(offset, bytes.size(), bytes);
   }
   void put(const std::string& name, const std::string& bytes) {
-    auto made = BitString::of(bytes, test::roomy);
+    auto made = String::of(bytes, test::roomy);
     REQUIRE(made);
     const Deadline deadline = below(3) == 0 ? 1000 + below(3) : keyspace::no_deadline;
     REQUIRE(sepal::writers::put_string(mutator_, {.database = 0, .key = name}, *made, deadline));
@@ -232,14 +228,16 @@ class World {
   }
   // Through the payload of DUMP and RESTORE, or through an image, as COPY does.
   void copy(const std::string& from, const std::string& to) {
-    const bloom::Filter* const source = sepal::test::filter_at(keys(), {.database = 0, .key = from});
+    String* const source = sepal::test::string_at(keys(), {.database = 0, .key = from});
     if (source == nullptr) return;
-    const std::string dump = bloom::rdb_dump_of(BitString(*source).text());
-    const auto made = below(2) == 0 ? bloom::decode_rdb_string(std::as_bytes(std::span(dump)), test::roomy)
+    const value::Payload& payload = *sepal::strings::string_row.payload;
+    const std::string dump = payload.write(value::Frozen(StringPtr(source)).view(), {})->front();
+    const auto made = below(2) == 0 ? payload.read(std::as_bytes(std::span(dump)), test::roomy, {})
                                     : value::value_of(value::image_of(*source), test::roomy);
     REQUIRE(made);
     const Deadline deadline = model_[from].deadline;
-    REQUIRE(sepal::writers::put_string(mutator_, {.database = 0, .key = to}, *made, deadline));
+    REQUIRE(sepal::writers::put_string(mutator_, {.database = 0, .key = to}, &value::as<String>(**made),
+                                       deadline));
     model_[to] = ModelString(model_[from]);
   }
   void change_key(const std::string& name, std::uint32_t kind) {
@@ -270,7 +268,7 @@ class World {
   // Compares what commands on bits look for with what a loop finds.
   void look_at(const std::string& name, const std::string& bytes) const {
     INFO("key " << name);
-    const BitString string(*sepal::test::filter_at(filters_.keyspace, {.database = 0, .key = name}));
+    const String& string = *sepal::test::string_at(filters_.keyspace, {.database = 0, .key = name});
     const std::uint64_t bits = 8 * bytes.size();
     const std::uint64_t begin = below(bits + 1);
     const std::uint64_t end = std::min<std::uint64_t>(bits, begin + below(below(2) == 0 ? 200 : 70'000));

@@ -2,9 +2,9 @@
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/bloom/filter/measure.hpp>
 #include <sepal/bloom/foreign/client_bitmap.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/value/image.hpp>
 
+#include "support/bitmap_of_bytes.hpp"
 #include "support/catch.hpp"
 
 namespace client_bitmap_test {
@@ -58,22 +58,19 @@ class Client {
   std::string string_;
 };
 
-value::ValuePtr string_of(const std::string& bytes) {
-  return *BitString::of(bytes, plenty);
-}
-
 ClientBitmap bitmap_of(const ClientBits& bits, std::uint64_t capacity) {
   return {.bits = bits, .capacity = capacity, .error_rate = 0.01, .expansion = 2, .seed = 7};
 }
 
 FilterPtr moved(const Client& client, const ClientBits& bits, std::uint64_t capacity = 1000) {
-  auto made = filter_of_bitmap(*string_of(client.redis_string()), bitmap_of(bits, capacity), plenty, {});
+  auto made =
+      filter_of_bitmap(test::BitmapOfBytes(client.redis_string()), bitmap_of(bits, capacity), plenty, {});
   REQUIRE(made);
   return *made;
 }
 
 Errc why_not(const std::string& bytes, const ClientBits& bits) {
-  const auto made = filter_of_bitmap(*string_of(bytes), bitmap_of(bits, 1000), plenty, {});
+  const auto made = filter_of_bitmap(test::BitmapOfBytes(bytes), bitmap_of(bits, 1000), plenty, {});
   REQUIRE_FALSE(made);
   return made.error().code;
 }
@@ -233,15 +230,16 @@ TEST_CASE("an image and a dump hold a client's bitmap and the layers above", "[f
     for (int i = 400; i < 1500; ++i) (void)filter->add_alone(item(i), plenty);
     REQUIRE(filter->layer_count() == 3);
 
-    const auto image = whole_image(*filter);
+    const auto image = value::image_of(*filter);
     CHECK(image[4] == std::byte{4});
-    const auto restored = filter_of(image, plenty);
-    REQUIRE(restored);
-    CHECK((*restored)->layer(0).plan() == filter->layer(0).plan());
-    CHECK((*restored)->layer(0).plan().client_bits() == bits);
-    CHECK((*restored)->item_count() == filter->item_count());
-    for (int i = 0; i < 3000; ++i) REQUIRE(contains(**restored, item(i)) == contains(*filter, item(i)));
-    CHECK(whole_image(**restored) == image);
+    const auto made = value::value_of(image, plenty);
+    REQUIRE(made);
+    const auto& restored = value::as<Filter>(**made);
+    CHECK(restored.layer(0).plan() == filter->layer(0).plan());
+    CHECK(restored.layer(0).plan().client_bits() == bits);
+    CHECK(restored.item_count() == filter->item_count());
+    for (int i = 0; i < 3000; ++i) REQUIRE(contains(restored, item(i)) == contains(*filter, item(i)));
+    CHECK(value::image_of(restored) == image);
     const auto copied = value::Frozen{value::ValuePtr(filter)}.copy(plenty, {});
     REQUIRE(copied);
     CHECK(value::image_of(**copied) == image);
@@ -286,23 +284,23 @@ TEST_CASE("the serialised form of Guava says what its bits mean", "[filter][clie
     const ClientBits bits{.scheme = scheme, .bit_count = 64 * 151, .probe_count = 7};
     Client client(bits);
     for (int i = 0; i < 500; ++i) client.add(item(i));
-    const value::ValuePtr string = string_of(client.guava_string());
-    const auto read = bits_of_guava(*string);
+    const test::BitmapOfBytes string(client.guava_string());
+    const auto read = bits_of_guava(string);
     REQUIRE(read);
     CHECK(*read == bits);
     ClientBitmap bitmap = bitmap_of(*read, 1000);
     bitmap.form = BitmapForm::guava;
-    const auto filter = filter_of_bitmap(*string, bitmap, plenty, {});
+    const auto filter = filter_of_bitmap(string, bitmap, plenty, {});
     REQUIRE(filter);
     for (int i = 0; i < 2000; ++i) REQUIRE(contains(**filter, item(i)) == client.exists(item(i)));
   }
   const std::string sound =
       Client({.scheme = Scheme::guava_64, .bit_count = 64, .probe_count = 1}).guava_string();
-  REQUIRE(bits_of_guava(*string_of(sound)));
+  REQUIRE(bits_of_guava(test::BitmapOfBytes(sound)));
   for (const std::string& wrong :
        {std::string(), sound.substr(0, 5), sound.substr(0, 13), sound + 'x', '\2' + sound.substr(1),
         sound.substr(0, 1) + '\0' + sound.substr(2), sound.substr(0, 2) + std::string(4, '\0')}) {
-    const auto refused = bits_of_guava(*string_of(wrong));
+    const auto refused = bits_of_guava(test::BitmapOfBytes(wrong));
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code == Errc::damaged);
   }
@@ -321,26 +319,27 @@ TEST_CASE("a bitmap that has another number of bits is refused", "[filter][clien
   CHECK(why_not(bytes, with_bits(19'000)) == Errc::out_of_range);
   CHECK(why_not(bytes, with_bits(20'200)) == Errc::damaged);
   CHECK(why_not(bytes, with_bits(client_bits_max)) == Errc::damaged);
-  CHECK(filter_of_bitmap(*string_of(bytes), bitmap_of(bits, 1), plenty, {}));
+  CHECK(filter_of_bitmap(test::BitmapOfBytes(bytes), bitmap_of(bits, 1), plenty, {}));
   // The end says nothing where few bits are set.
   Client sparse(bits);
   sparse.add("item");
-  CHECK(filter_of_bitmap(*string_of(sparse.redis_string()), bitmap_of(with_bits(20'100), 1), plenty, {}));
-  CHECK(filter_of_bitmap(*string_of(""), bitmap_of(bits, 1), plenty, {}));
+  CHECK(filter_of_bitmap(test::BitmapOfBytes(sparse.redis_string()), bitmap_of(with_bits(20'100), 1), plenty,
+                         {}));
+  CHECK(filter_of_bitmap(test::BitmapOfBytes(""), bitmap_of(bits, 1), plenty, {}));
 }
 
 TEST_CASE("the limits of a filter hold for a bitmap, and its making can be given up", "[filter][client]") {
   const ClientBits bits{.scheme = Scheme::guava_64, .bit_count = 1 << 20, .probe_count = 7};
-  const value::ValuePtr string = string_of(std::string(1 << 17, '\x11'));
-  const FilterPtr made = *filter_of_bitmap(*string, bitmap_of(bits, 1000), plenty, {});
+  const test::BitmapOfBytes string(std::string(1 << 17, '\x11'));
+  const FilterPtr made = *filter_of_bitmap(string, bitmap_of(bits, 1000), plenty, {});
   const auto with_bytes = [&](std::uint64_t bytes_max) {
-    return filter_of_bitmap(*string, bitmap_of(bits, 1000), {.bytes_max = bytes_max, .layers_max = 64}, {});
+    return filter_of_bitmap(string, bitmap_of(bits, 1000), {.bytes_max = bytes_max, .layers_max = 64}, {});
   };
   CHECK(with_bytes(made->byte_count()));
   REQUIRE_FALSE(with_bytes(made->byte_count() - 1));
   CHECK(with_bytes(made->byte_count() - 1).error().code == Errc::too_large);
   const auto given_up =
-      filter_of_bitmap(*string, bitmap_of(bits, 1000), plenty, [](std::uint64_t) { return false; });
+      filter_of_bitmap(string, bitmap_of(bits, 1000), plenty, [](std::uint64_t) { return false; });
   REQUIRE_FALSE(given_up);
   CHECK(given_up.error().code == Errc::io);
 }
@@ -349,12 +348,12 @@ TEST_CASE("a bitmap with more items than were asked for has a layer of as many a
           "[filter][client]") {
   const ClientBits bits{.scheme = Scheme::murmur3_32, .bit_count = 64, .probe_count = 1};
   const FilterPtr full =
-      *filter_of_bitmap(*string_of(std::string(8, '\xff')), bitmap_of(bits, 3), plenty, {});
+      *filter_of_bitmap(test::BitmapOfBytes(std::string(8, '\xff')), bitmap_of(bits, 3), plenty, {});
   CHECK(full->item_count() > 64);
   CHECK(full->capacity() == full->item_count());
   CHECK_FALSE(full->add_alone("all are known", plenty).added);
 
-  const FilterPtr none = *filter_of_bitmap(*string_of(""), bitmap_of(bits, 1'000'000), plenty, {});
+  const FilterPtr none = *filter_of_bitmap(test::BitmapOfBytes(""), bitmap_of(bits, 1'000'000), plenty, {});
   CHECK(none->item_count() == 0);
   CHECK(none->add_alone("stranger", plenty).added);
   CHECK(none->capacity() == 2'000'000);

@@ -41,9 +41,9 @@ TEST_CASE("a copy of a frozen filter has the layers and counts of that instant, 
           "[filter][frozen]") {
   const auto filter = filter_with(25, {.capacity = 10, .seed = 3});
   const Frozen frozen{value::ValuePtr(filter)};
-  CHECK(frozen.image_bytes() == whole_image_bytes(*filter));
+  CHECK(frozen.image_bytes() == value::image_bytes(*filter));
   const auto same = frozen.copy(plenty, {});
-  CHECK(whole_image(filter_in(same)) == whole_image(*filter));
+  CHECK(value::image_of(filter_in(same)) == value::image_of(*filter));
   for (int i = 25; i < 200; ++i) (void)filter->add_alone("item " + std::to_string(i), plenty);
   REQUIRE(filter->layer_count() > 2);
   const auto copied = frozen.copy(plenty, {});
@@ -57,7 +57,7 @@ TEST_CASE("a copy of a frozen filter has the layers and counts of that instant, 
   };
   REQUIRE(value::write_image(frozen.view(), take, {}));
   CHECK(image.size() == frozen.image_bytes());
-  CHECK(image == whole_image(filter_in(copied)));
+  CHECK(image == value::image_of(filter_in(copied)));
 }
 
 TEST_CASE("a copy that is cancelled, or does not fit, ends with an error", "[filter][frozen]") {

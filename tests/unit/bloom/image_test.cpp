@@ -1,4 +1,5 @@
 #include <sepal/bloom/filter/image.hpp>
+#include <sepal/value/image.hpp>
 
 #include "support/catch.hpp"
 
@@ -181,22 +182,22 @@ TEST_CASE("unknown flags and reserved contents are damaged", "[filter][image]") 
 
 TEST_CASE("a whole image restores the filter; a shorter or longer one is refused", "[filter][image]") {
   const auto filter = sample();
-  const std::vector<std::byte> image = whole_image(*filter);
-  CHECK(image.size() == whole_image_bytes(*filter));
-  const auto back = filter_of(image, plenty);
+  const std::vector<std::byte> image = value::image_of(*filter);
+  CHECK(image.size() == value::image_bytes(*filter));
+  const auto back = value::value_of(image, plenty);
   REQUIRE(back);
-  CHECK(whole_image(**back) == image);
-  CHECK((*back)->item_count() == 25);
+  CHECK(value::image_of(**back) == image);
+  CHECK(value::as<Filter>(**back).item_count() == 25);
   for (std::size_t length = 0; length < image.size(); ++length) {
-    const auto cut = filter_of(std::span(image).first(length), plenty);
+    const auto cut = value::value_of(std::span(image).first(length), plenty);
     REQUIRE_FALSE(cut);
     REQUIRE(cut.error().code == Errc::damaged);
   }
   std::vector<std::byte> longer = image;
   longer.resize(image.size() + 8);
-  REQUIRE_FALSE(filter_of(longer, plenty));
-  CHECK(filter_of(longer, plenty).error().code == Errc::damaged);
-  const auto too_large = filter_of(image, {.bytes_max = 10});
+  REQUIRE_FALSE(value::value_of(longer, plenty));
+  CHECK(value::value_of(longer, plenty).error().code == Errc::damaged);
+  const auto too_large = value::value_of(image, {.bytes_max = 10});
   REQUIRE_FALSE(too_large);
   CHECK(too_large.error().code == Errc::too_large);
 }
@@ -204,7 +205,7 @@ TEST_CASE("a whole image restores the filter; a shorter or longer one is refused
 TEST_CASE("bits are copied and filled across layers, for pieces at any offset", "[filter][image]") {
   const auto filter = sample();
   const ImageHeader header = header_of(*filter);
-  const std::vector<std::byte> image = whole_image(*filter);
+  const std::vector<std::byte> image = value::image_of(*filter);
   const auto bits = std::span(image).subspan(image_bytes(header.layers.size()));
   const auto back = Filter::restore(header.options, header.layers, plenty);
   REQUIRE(back);
@@ -214,7 +215,7 @@ TEST_CASE("bits are copied and filled across layers, for pieces at any offset", 
     CHECK(std::equal(piece.begin(), piece.end(), bits.begin() + static_cast<std::ptrdiff_t>(at)));
     fill_bits(**back, at, piece);
   }
-  CHECK(whole_image(**back) == image);
+  CHECK(value::image_of(**back) == image);
 }
 
 TEST_CASE("a restore allocates nothing beyond its limits", "[filter][image]") {

@@ -1,7 +1,6 @@
 // The rows of the kinds (value/kind_row.hpp) against what the classes themselves say.
 #include <sepal/bloom/filter/image.hpp>
-#include <sepal/bloom/filter/kind.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/bloom/kind/kind.hpp>
 #include <sepal/value/image.hpp>
 
 #include "support/catch.hpp"
@@ -10,7 +9,6 @@ namespace kind_test {
 namespace {
 
 using namespace sepal;
-using bloom::BitString;
 using bloom::Filter;
 using bloom::FilterPtr;
 using value::ValuePtr;
@@ -25,41 +23,23 @@ FilterPtr filter_with(std::uint64_t item_count) {
   return *made;
 }
 
-ValuePtr string_of(std::string_view bytes) {
-  auto made = BitString::of(bytes, plenty);
-  REQUIRE(made.ok());
-  return *made;
-}
-
-std::vector<std::byte> joined(std::span<const std::byte> head, std::string_view bytes) {
-  std::vector<std::byte> all(head.begin(), head.end());
-  const auto more = std::as_bytes(std::span(bytes));
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
 TEST_CASE("each kind has its row at its number, and no other number has one") {
   for (std::size_t index = 0; index < value::kinds.size(); ++index)
     CHECK(static_cast<std::size_t>(value::kinds[index]->kind) == index);
   CHECK(value::find_row(static_cast<std::uint8_t>(value::kinds.size())) == nullptr);
   CHECK(&value::row_of(*filter_with(0)) == &bloom::bloom_row);
-  CHECK(&value::row_of(*string_of("")) == &bloom::string_row);
 }
 
 TEST_CASE("a value is its class, and none of another kind") {
   const ValuePtr value = filter_with(0);
-  const ValuePtr string = string_of("a");
   CHECK(value::as<Filter>(value.get()) == value.get());
-  CHECK(value::as<Filter>(string.get()) == nullptr);
   CHECK(value::as<Filter>(static_cast<value::Value*>(nullptr)) == nullptr);
 }
 
 TEST_CASE("an image by the row is the image of the class, and makes the value again") {
-  const std::vector<ValuePtr> values = {filter_with(0), filter_with(1000), string_of(""),
-                                        string_of("twelve bytes")};
+  const std::vector<ValuePtr> values = {filter_with(0), filter_with(1000)};
   for (const ValuePtr& each : values) {
     const std::vector<std::byte> image = value::image_of(*each);
-    CHECK(image == bloom::whole_image(static_cast<const Filter&>(*each)));
     CHECK(value::image_bytes(*each) == image.size());
     CHECK(value::row_of_image(image) == &value::row_of(*each));
     const auto made = value::value_of(image, plenty);
@@ -118,41 +98,14 @@ TEST_CASE("records make the filter, and its growth, again") {
   CHECK(row.changes(**made) == changes + 1);
 }
 
-TEST_CASE("records make a string, and what was written to it, again") {
-  const value::KindRow& row = bloom::string_row;
-  auto made = row.make_recorded({}, plenty);
-  REQUIRE(made.ok());
-  ValuePtr string = std::move(*made);
-  const auto write = [&](std::uint64_t offset, std::string_view bytes) {
-    auto larger = row.apply(*string, bloom::written_change,
-                            joined(bloom::written_head(offset, bytes.size()), bytes), plenty);
-    REQUIRE(larger.ok());
-    if (*larger != nullptr) string = std::move(*larger);
-  };
-  write(0, "abc");
-  write(100, "d");
-  const BitString bytes(*string);
-  CHECK(bytes.length() == 101);
-  CHECK(bytes.text(0, 3) == "abc");
-  const Fingerprint bit{.low = 7, .high = 0};
-  CHECK(row.add(*string, {&bit, 1}));
-  const Fingerprint behind{.low = 101 * 8, .high = 0};
-  CHECK_FALSE(row.add(*string, {&behind, 1}));
-}
-
 TEST_CASE("bytes that are no record are damage, whatever they are") {
   const FilterPtr filter = filter_with(0);
-  const ValuePtr string = string_of("a");
   const std::vector<std::byte> bytes(100);
   for (std::size_t length = 0; length <= bytes.size(); ++length) {
     const auto some = std::span(bytes).first(length);
     CHECK_FALSE(bloom::bloom_row.make_recorded(some, plenty).ok());
     CHECK_FALSE(bloom::bloom_row.apply(*filter, bloom::grown_change, some, plenty).ok());
     CHECK_FALSE(bloom::bloom_row.apply(*filter, 9, some, plenty).ok());
-    // 16 zeros write nothing at the begin.
-    CHECK(bloom::string_row.apply(*string, bloom::written_change, some, plenty).ok() ==
-          (length == bloom::written_head_bytes));
-    CHECK_FALSE(bloom::string_row.apply(*string, 9, some, plenty).ok());
   }
 }
 

@@ -1,6 +1,7 @@
 // Dumps that Redis made of RedisBloom's filters, and changed dumps.
 #include <sepal/bloom/foreign/rdb.hpp>
 #include <sepal/rdb/dump.hpp>
+#include <sepal/value/image.hpp>
 
 #include "support/catch.hpp"
 #include "support/rdb_dump.hpp"
@@ -57,7 +58,7 @@ std::string joined(const std::vector<std::string>& texts) {
 }
 
 std::string bits_in(const Filter& filter) {
-  const std::vector<std::byte> image = whole_image(filter);
+  const std::vector<std::byte> image = value::image_of(filter);
   const std::size_t header = image_bytes(filter.layer_count());
   return {reinterpret_cast<const char*>(image.data()) + header, image.size() - header};
 }

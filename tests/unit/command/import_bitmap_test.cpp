@@ -1,6 +1,5 @@
 // BF.IMPORTBITMAP: its replies, errors and limits, and what the journal gets.
 #include <sepal/bloom/plan/schemes.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
 
 #include "support/catch.hpp"
 #include "unit/command/world.hpp"

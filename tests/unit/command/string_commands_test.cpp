@@ -1,7 +1,5 @@
 // Commands on strings and their bits: what the recorded exchanges do not say, and what the journal gets.
 #include <sepal/bloom/foreign/rdb.hpp>
-#include <sepal/bloom/memory/memory.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/command/run/partial_run.hpp>
 
 #include "support/catch.hpp"
@@ -37,9 +35,9 @@ struct World : command::testing::World {
     CHECK(bytes <= recording.admitted_bytes() - admitted_before);
   }
   std::string text(std::string_view key) {
-    const bloom::Filter* const value = sepal::test::filter_at(keyspace, {.database = 0, .key = key});
-    REQUIRE(value != nullptr);
-    return bloom::BitString(*value).text();
+    const auto* const string = sepal::test::string_at(keyspace, {.database = 0, .key = key});
+    REQUIRE(string != nullptr);
+    return string->text();
   }
 };
 
@@ -266,7 +264,7 @@ TEST_CASE("BITFIELD reads every width at every position", "[command]") {
 TEST_CASE("a sparse string beyond the mappings of the process is refused, and the server goes on",
           "[command]") {
   World world;
-  bloom::limit_string_mappings(4);  // 1 string
+  strings::limit_mappings(4);  // 1 string
   CHECK(world.send({"SETBIT", "a", "4000000", "1"}) == ":0");
   const std::string refused =
       "-ERR the server holds as many strings of 256 KiB or more as vm.max_map_count of the system allows, "
@@ -280,7 +278,7 @@ TEST_CASE("a sparse string beyond the mappings of the process is refused, and th
   CHECK(world.send({"SETBIT", "b", "80000", "1"}) == ":0");
   world.send({"DEL", "a"});
   CHECK(world.send({"SETBIT", "b", "4000000", "1"}) == ":0");
-  bloom::limit_string_mappings(std::numeric_limits<std::uint64_t>::max());
+  strings::limit_mappings(std::numeric_limits<std::uint64_t>::max());
 }
 
 }  // namespace string_commands_test

@@ -1,5 +1,6 @@
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/bloom/foreign/rdb.hpp>
+#include <sepal/value/image.hpp>
 
 #include "support/catch.hpp"
 #include "support/rdb_dump.hpp"
@@ -64,14 +65,14 @@ TEST_CASE("RESTORE takes the payload that DUMP answered before", "[command][whol
   World world;
   world.send({"BF.RESERVE", "a", "0.01", "100"});
   world.send({"BF.MADD", "a", "x", "y"});
-  const auto image = bloom::whole_image(*sepal::test::filter_at(world.keyspace, {.database = 0, .key = "a"}));
+  const auto image = value::image_of(*sepal::test::filter_at(world.keyspace, {.database = 0, .key = "a"}));
   std::string payload(reinterpret_cast<const char*>(image.data()), image.size());
   payload += std::string("\x01\0", 2);
   std::string sum(8, '\0');
   store_little_endian(std::as_writable_bytes(std::span(sum)).data(),
                       Checksum::of(std::as_bytes(std::span(payload))));
   CHECK(world.send({"RESTORE", "b", "0", payload + sum}) == "+OK");
-  CHECK(bloom::whole_image(*sepal::test::filter_at(world.keyspace, {.database = 0, .key = "b"})) == image);
+  CHECK(value::image_of(*sepal::test::filter_at(world.keyspace, {.database = 0, .key = "b"})) == image);
   sum[0] = static_cast<char>(sum[0] ^ 1);
   CHECK(world.send({"RESTORE", "c", "0", payload + sum}) ==
         "-ERR DUMP payload version or checksum are wrong");

@@ -169,8 +169,7 @@ std::string World::adopt_first() {
   auto made = adoption.make(job);
   Result<void> done = made ? Result<void>() : made.error();
   if (made && adoption.still_wanted && !adoption.still_wanted()) done = fail(Errc::no_such_key);
-  if (done && !adoption.replace && sepal::test::filter_at(keyspace, key) != nullptr)
-    done = fail(Errc::key_exists);
+  if (done && !adoption.replace && keyspace.find(key) != nullptr) done = fail(Errc::key_exists);
   if (done) done = keyspace.put(key, *made, adoption.deadline);
   if (done && adoption.adopted) adoption.adopted();
   adoption.answer(reply, done);

@@ -1,5 +1,6 @@
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
+#include <sepal/value/image.hpp>
 #include <sepal/writers/bloom_writer.hpp>
 
 #include "support/catch.hpp"
@@ -71,9 +72,9 @@ TEST_CASE("the log gets an adopted filter's image, or the number of its file", "
   REQUIRE(told.size() == 3);
   CHECK(told[1].kind == Recorded::Kind::adopted);
   CHECK(told[1].deadline == 55);
-  const auto image = bloom::filter_of(told[1].image, {.bytes_max = 1 << 20});
+  const auto image = value::value_of(told[1].image, {.bytes_max = 1 << 20});
   REQUIRE(image);
-  CHECK((*image)->options() == (*made)->options());
+  CHECK(value::as<bloom::Filter>(**image).options() == (*made)->options());
   CHECK(told[1].bytes() <= keyspace::record_bytes_of_adoption(key.key.size()));
   CHECK(told[2].image.empty());
   CHECK(told[2].file.number == 7);

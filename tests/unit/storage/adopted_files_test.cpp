@@ -2,6 +2,7 @@
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/storage/examine/examine.hpp>
 #include <sepal/storage/generation/adopted_files.hpp>
+#include <sepal/value/image.hpp>
 
 #include "support/catch.hpp"
 #include "support/replayed.hpp"
@@ -170,7 +171,7 @@ TEST_CASE("replay puts adopted filters under their keys, and applies later chang
   journal.added(some_key, {&fingerprint, 1});
   journal.end_frame();
   const std::uint64_t named_until = journal.position();
-  const auto image = bloom::whole_image(*small);
+  const auto image = value::image_of(*small);
   journal.adopted({.database = 1, .key = "small"}, {.image = image});
   journal.removed({.database = 1, .key = "small"});
   journal.adopted({.database = 1, .key = "small"}, {.image = image, .deadline = 5});
@@ -194,7 +195,7 @@ TEST_CASE("replay puts adopted filters under their keys, and applies later chang
 TEST_CASE("a memory limit that was lowered later does not stop the replay of a recorded filter",
           "[storage][replay][adopted]") {
   test::JournalFiles journal;
-  journal.adopted(some_key, {.image = bloom::whole_image(*filter_with(3, 10))});
+  journal.adopted(some_key, {.image = value::image_of(*filter_with(3, 10))});
   journal.end_frame();
   SimulatedDisk disk;
   journal.put(disk, "data");

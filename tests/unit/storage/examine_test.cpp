@@ -1,5 +1,4 @@
 #include <sepal/base/gate.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/storage/examine/examine.hpp>
 #include <sepal/storage/replay/replay.hpp>
 
@@ -454,7 +453,7 @@ struct SavedWhileChanged {
     test::Filters filters;
     filters.add(0, "filter", 3);
     REQUIRE(
-        filters.keyspace.put({.database = 0, .key = "string"}, *bloom::BitString::of("text", test::roomy)));
+        filters.keyspace.put({.database = 0, .key = "string"}, *strings::String::of("text", test::roomy)));
     auto directory = DataDirectory::open(disk, "data", 1, std::nullopt);
     REQUIRE(directory);
     Snapshot snapshot = filters.snapshot();

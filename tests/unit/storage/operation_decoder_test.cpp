@@ -3,8 +3,10 @@
 
 #include <sepal/base/gate.hpp>
 #include <sepal/bloom/filter/image.hpp>
-#include <sepal/bloom/filter/kind.hpp>
+#include <sepal/bloom/kind/kind.hpp>
 #include <sepal/storage/replay/replay.hpp>
+#include <sepal/strings/kind.hpp>
+#include <sepal/value/image.hpp>
 
 #include "support/catch.hpp"
 #include "support/journal_files.hpp"
@@ -116,7 +118,7 @@ TEST_CASE("changes that contradict the keyspace are damage", "[storage][replay]"
 TEST_CASE("an adopted filter without shape or file, or cut off, is damage", "[storage][replay]") {
   using Journal = test::JournalFiles;
   const auto made = bloom::Filter::create(some_options, test::roomy);
-  std::vector<std::byte> image = bloom::whole_image(**made);
+  std::vector<std::byte> image = value::image_of(**made);
   CHECK(refusal([&](Journal& journal) { journal.adopted(some_key, {.image = image}); }).empty());
   CHECK(says(refusal([&](Journal& journal) { journal.adopted(some_key, {}); }), "in no file"));
   CHECK(says(refusal([&](Journal& journal) {
@@ -162,7 +164,7 @@ TEST_CASE("operations that are cut off are damage", "[storage][replay]") {
   encoder.mirrored({.database = 1, .source = "new", .target = "next"});
   encoder.renamed(1, "new", "newer");
   encoder.adopted({.database = 1, .key = "newest"},
-                  {.image = bloom::whole_image(**bloom::Filter::create(some_options, test::roomy))});
+                  {.image = value::image_of(**bloom::Filter::create(some_options, test::roomy))});
   encoder.swapped(1, 2);
   encoder.moved({.database = 2, .key = "newer"}, 1);
   encoder.removed({.database = 1, .key = "newer"});
@@ -248,7 +250,7 @@ TEST_CASE("a value of a kind that this build does not know is of a newer version
 TEST_CASE("what earlier versions wrote is read as what is made and changed", "[storage][replay]") {
   const auto made = bloom::made_record({.options = some_options, .first_layer = first_layer()});
   const auto grown = bloom::grown_record(first_layer());
-  const auto written = bloom::written_head(7, 2);
+  const auto written = strings::written_head(7, 2);
   std::vector<std::byte> body;
   const auto append = [&](Operation operation, std::span<const std::byte> bytes, std::string_view more = "") {
     const std::vector<std::byte> head = bytes_of(head_of(operation), "key");
@@ -269,8 +271,8 @@ TEST_CASE("what earlier versions wrote is read as what is made and changed", "[s
   CHECK(std::ranges::equal(second->bytes, grown));
   const auto* const third = std::get_if<keyspace::Changed>(&(*decoder.next())->change);
   REQUIRE(third != nullptr);
-  CHECK((third->kind == value::Kind::string && third->what == bloom::written_change));
-  CHECK(third->bytes.size() == bloom::written_head_bytes + 2);
+  CHECK((third->kind == value::Kind::string && third->what == strings::written_change));
+  CHECK(third->bytes.size() == strings::written_head_bytes + 2);
   CHECK(decoder.at_end());
 }
 

@@ -1,6 +1,5 @@
 // The segments of a journal: in order, missing, damaged, or left from an earlier time.
 #include <sepal/base/gate.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/storage/replay/replay.hpp>
 #include <sepal/writers/bloom_writer.hpp>
 
@@ -248,7 +247,7 @@ namespace {
 
 // A generation whose strings, and perhaps a filter, were taken behind its cut.
 struct TakenLater {
-  value::ValuePtr string = *bloom::BitString::of("text", test::roomy);
+  value::ValuePtr string = *strings::String::of("text", test::roomy);
   test::Filters filters;
   bloom::Filter& filter = filters.add(0, "key", 3);
 

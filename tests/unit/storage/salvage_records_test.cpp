@@ -1,5 +1,4 @@
 // Salvage of a pack that was damaged where a client's value looks like a pack itself.
-#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/storage/examine/examine.hpp>
 
 #include "support/catch.hpp"
@@ -59,7 +58,7 @@ struct Directory {
   FileMap files;
 
   void put_string(const std::string& key, const std::string& bytes) {
-    auto string = bloom::BitString::of(bytes, test::roomy);
+    auto string = strings::String::of(bytes, test::roomy);
     REQUIRE(string);
     REQUIRE(filters.keyspace.put({.database = 0, .key = key}, std::move(*string)));
   }

@@ -1,9 +1,9 @@
 #include "tools/build/merge.hpp"
 
 #include <sepal/bloom/foreign/client_bitmap.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/storage/generation/filter_file.hpp>
 
+#include "support/bitmap_of_bytes.hpp"
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"
@@ -41,10 +41,8 @@ void put_filter(SimulatedDisk& disk, const storage::Path& path, const FilterOpti
 
 // A client's bitmap that is said to have room for so many items, and to be full.
 void put_bitmap(SimulatedDisk& disk, const storage::Path& path, std::uint64_t item_count) {
-  const auto string = bloom::BitString::of(std::string(120, 'U'), test::roomy);
-  REQUIRE(string);
   const auto filter = bloom::filter_of_bitmap(
-      **string,
+      test::BitmapOfBytes(std::string(120, 'U')),
       {.bits = {.scheme = bloom::Scheme::murmur3_128, .bit_count = 960, .probe_count = 4, .first_seed = 0},
        .capacity = item_count,
        .error_rate = 0.01},

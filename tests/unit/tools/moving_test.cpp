@@ -1,6 +1,5 @@
 // The parts of `sepal convert` and `sepal migrate` that need no server.
 #include <sepal/bloom/foreign/rdb.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
 
 #include "support/catch.hpp"
@@ -206,11 +205,10 @@ TEST_CASE("strings of an RDB file are strings with these bytes", "[tools][conver
   CHECK(report->keys.filters == 0);
   const auto loaded = test::open_and_load(disk, "out");
   REQUIRE(!loaded.error);
-  REQUIRE(loaded.filters.size() == expected.size());
-  for (const auto& [key, filter] : loaded.filters) {
+  REQUIRE(loaded.strings.size() == expected.size());
+  for (const auto& [key, text] : loaded.strings) {
     CAPTURE(key.second);
-    REQUIRE(filter->is_string());
-    CHECK(bloom::BitString(*filter).text() == expected.at(key.second));
+    CHECK(text == expected.at(key.second));
   }
 }
 
@@ -351,9 +349,9 @@ TEST_CASE("strings are in no filter file, and a string that is too long is left 
 
   test::RdbText head;
   head.bytes = '\xc3';
-  head.length(bloom::string_bytes_max / rdb::growth_max + 1);
-  head.length(bloom::string_bytes_max + 1);
-  std::string long_one = head.bytes + std::string(bloom::string_bytes_max / rdb::growth_max + 1, '\0');
+  head.length(strings::string_bytes_max / rdb::growth_max + 1);
+  head.length(strings::string_bytes_max + 1);
+  std::string long_one = head.bytes + std::string(strings::string_bytes_max / rdb::growth_max + 1, '\0');
   put(disk, rdb_of_strings({{"long", long_one}}));
   const auto refused = convert_to(disk, ConvertRequest::Output::nothing);
   REQUIRE(refused);

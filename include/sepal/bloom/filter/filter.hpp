@@ -34,8 +34,6 @@ namespace sepal::bloom {
 
 class Layer;
 class LayerStack;
-class StringMemory;
-using StringMemoryPtr = boost::intrusive_ptr<StringMemory>;
 enum class Paging : std::uint8_t;
 
 inline constexpr std::uint32_t expansion_max = 32768;
@@ -167,8 +165,6 @@ class Filter final : public value::Value {
   void plan_growth(PlanMemo& plans) const;
 
   [[nodiscard]] FilterOptions options() const;
-  // This is a string, and no filter (bit_string.hpp): nothing of items has a meaning.
-  [[nodiscard]] bool is_string() const { return kind() == value::Kind::string; }
   // The fingerprint of an item in this filter.
   [[nodiscard]] Fingerprint fingerprint(std::string_view item) const {
     return fingerprint_of(item, hash_, seed_);
@@ -205,7 +201,7 @@ class Filter final : public value::Value {
   AddOutcome add_alone(const Fingerprint& item, const FilterLimits& limits, PlanMemo* plans = nullptr);
 
   // Keeps usage from now on, with a slot for each worker, if the newest layer is large enough (Usage) and
-  // none is kept yet; a string keeps none. Its memory is not in byte_count().
+  // none is kept yet. Its memory is not in byte_count().
   void keep_usage(std::size_t worker_count);
 
   // --- building from an image (exclusive: no other thread knows the filter yet) ---------------------------
@@ -215,8 +211,8 @@ class Filter final : public value::Value {
     std::uint64_t item_count = 0;
   };
   // A filter with these layers, oldest first, and no bit set. Errors: out_of_range where the states
-  // contradict the options or each other, too_large, out_of_memory, mapping_limit (a string). Checks
-  // everything: the states may come from a disk.
+  // contradict the options or each other, too_large, out_of_memory. Checks everything: the states
+  // may come from a disk.
   static Result<FilterPtr> restore(const FilterOptions& options, std::span<const LayerState> layers,
                                    const FilterLimits& limits, FilledBy filled_by = FilledBy::load);
   // Sets bytes of the bitmap of layer `layer_index`, at any offset within it; the inverse of
@@ -236,16 +232,12 @@ class Filter final : public value::Value {
   [[nodiscard]] bool add_recorded(std::span<const Fingerprint> fingerprints);
 
  private:
-  friend class BitString;
   friend class BulkAdd;
 
   explicit Filter(const FilterOptions& options);
   static Result<FilterPtr> assemble(const FilterOptions& options, std::span<const LayerState> layers,
                                     const FilterLimits& limits, Paging paging);
   static Result<FilterPtr> allocate(const FilterOptions& options, const LayerState& first, Paging paging);
-  // A string of this shape, in the memory that a large string is kept in; null: in memory of its own.
-  static Result<FilterPtr> string_in(const FilterOptions& options, const LayerState& layer,
-                                     StringMemoryPtr memory);
   [[nodiscard]] LayerStack stack() const;
   [[nodiscard]] Usage* usage_of_newest_layer() const;
   void append(std::unique_ptr<Layer> layer);

@@ -18,7 +18,6 @@ inline constexpr std::size_t image_header_bytes = 40;
 inline constexpr std::size_t image_layer_bytes = 48;
 inline constexpr std::uint16_t image_version = 1;
 inline constexpr std::uint16_t image_version_of_foreign_hash = 2;
-inline constexpr std::uint16_t image_version_of_strings = 3;
 inline constexpr std::uint16_t image_version_of_client_bitmaps = 4;
 
 struct ImageHeader {
@@ -46,8 +45,7 @@ void encode(const ImageHeader& header, std::span<std::byte> into);
 // `bytes` may be anything, and longer than the header. `layers_max` bounds the layer count before any
 // allocation.
 Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::uint32_t layers_max);
-// The same for a value in Redis's RDB format. Damaged also where bytes follow the header, or where it is that
-// of a string.
+// The same for a value in Redis's RDB format. Damaged also where bytes follow the header.
 Result<ImageHeader> decode_value_header(std::span<const std::byte> bytes, std::uint32_t layers_max);
 
 // --- the bitmaps of all layers, one behind the other, as they follow the header -------------------------
@@ -55,19 +53,7 @@ Result<ImageHeader> decode_value_header(std::span<const std::byte> bytes, std::u
 // Copies bytes of these bitmaps, as LayerView::copy_bits. `offset` and the length are multiples of 8 within
 // them.
 void copy_bits(std::span<const LayerView> layers, std::uint64_t offset, std::span<std::byte> to);
-// Whether no bit of these bytes is set.
-[[nodiscard]] bool all_zero(std::span<const std::byte> bits);
 // Sets bytes of these bitmaps, as Filter::fill_bits.
 void fill_bits(Filter& filter, std::uint64_t offset, std::span<const std::byte> from);
-
-// --- header and bitmaps in one piece --------------------------------------------------------------------
-
-// The length of whole_image(). Shared gate.
-[[nodiscard]] std::uint64_t whole_image_bytes(const Filter& filter);
-// No other thread adds to the filter meanwhile. Allocates the whole image: for small filters.
-[[nodiscard]] std::vector<std::byte> whole_image(const Filter& filter);
-// The inverse. Errors: those of decode_image_header; damaged also where the bytes are more or fewer than the
-// header says; too_large, out_of_memory, mapping_limit.
-Result<FilterPtr> filter_of(std::span<const std::byte> image, const FilterLimits& limits);
 
 }  // namespace sepal::bloom

@@ -11,9 +11,9 @@
 namespace sepal::bloom {
 
 enum class ItemHash : std::uint8_t {
-  xxh3 = 0,               // 128 bits of XXH3 under the filter's seed
-  redisbloom = 1,         // two hashes of MurmurHash64A; the filter's seed means nothing
-  none = 2,               // there are no items: the bits are the bytes of a string (bit_string.hpp)
+  xxh3 = 0,        // 128 bits of XXH3 under the filter's seed
+  redisbloom = 1,  // two hashes of MurmurHash64A; the filter's seed means nothing
+  // 2 is in the heads of strings (strings/kind.cpp)
   xxh3_above_bitmap = 3,  // XXH3; the oldest layer is asked with the item itself (Layout::client)
 };
 

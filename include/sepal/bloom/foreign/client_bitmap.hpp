@@ -15,7 +15,9 @@
 #include <sepal/bloom/plan/schemes.hpp>
 #include <sepal/value/kind_row.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace sepal::bloom {
 
@@ -30,15 +32,26 @@ struct ClientBitmap {
   std::uint64_t seed = 0;       // of the layers above
 };
 
+// The string that has the bitmap. Its bytes may change while they are read.
+class BitmapString {
+ public:
+  virtual ~BitmapString() = default;
+  [[nodiscard]] virtual std::uint64_t length() const = 0;  // in bytes
+  // Copies bytes [offset, offset + to.size()), which lie within the length.
+  virtual void read(std::uint64_t offset, std::span<std::byte> to) const = 0;
+  // Whether a bit at `position` or behind it is set, as SETBIT counts bits. It may lie behind the end.
+  [[nodiscard]] virtual bool has_bit_from(std::uint64_t position) const = 0;
+};
+
 // The bits of a string in Guava's form. Errors: damaged (it is not in this form). Shared gate.
-Result<ClientBits> bits_of_guava(const value::Value& string);
+Result<ClientBits> bits_of_guava(const BitmapString& string);
 
 // Makes the filter. The string may be changed meanwhile: what was set before the call is in the filter, and
 // what is set later may be. If the bitmap has more items than `capacity`, by an estimate, that estimate takes
 // its place. Outside the gate. `go_on` hears of the bytes done. Errors: out_of_range (a bit is set that no
 // position has, so the program's number of bits is another one), damaged (no bit is set near the end, though
 // many are set, so it is another one, too), too_large, out_of_memory, io (given up).
-Result<FilterPtr> filter_of_bitmap(const value::Value& string, const ClientBitmap& bitmap,
+Result<FilterPtr> filter_of_bitmap(const BitmapString& string, const ClientBitmap& bitmap,
                                    const FilterLimits& limits, const value::GoOn& go_on);
 
 }  // namespace sepal::bloom

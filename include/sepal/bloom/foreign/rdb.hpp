@@ -81,14 +81,4 @@ Result<FilterPtr> filter_of(const RdbDump& dump, const FilterLimits& limits);
 [[nodiscard]] std::uint64_t rdb_dump_bytes(const value::FrozenView& filter);
 Result<std::vector<std::string>> rdb_dump_of(const value::FrozenView& filter, const value::GoOn& go_on);
 
-// --- a string: 1 byte type 0, the string, and the same footer
-// ------------------------------------------------
-
-// Whether it begins a dump of a string that is packed.
-[[nodiscard]] bool is_packed_rdb_string(std::span<const std::byte> bytes);
-[[nodiscard]] std::string rdb_dump_of(std::string_view string);
-// The string in a dump. Errors: damaged where the checksum does not match; out_of_range where it does, but
-// this is no string; those of BitString::of.
-Result<value::ValuePtr> decode_rdb_string(std::span<const std::byte> bytes, const FilterLimits& limits);
-
 }  // namespace sepal::bloom

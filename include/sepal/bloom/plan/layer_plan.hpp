@@ -36,9 +36,7 @@ enum class Layout : std::uint8_t {
   blocked = 0,
   // Anywhere, as RedisBloom has them: (low + j * high mod 2^64) mod bits. The "blocks" of the plan are words.
   double_hashing = 1,
-  // Each by its position: the bits are the bytes of a string (bit_string.hpp). The "blocks" of the plan are
-  // words, its capacity is the bytes in them, and it has no probes. The layer's item count is the length.
-  bytes = 2,
+  // 2 is in the heads of strings (strings/kind.cpp).
   // Where a client program has put them (schemes.hpp). The "blocks" of the plan are words. Nothing is added
   // to such a layer, and only the item itself, not its fingerprint, finds bits in it.
   client = 3,
@@ -52,7 +50,7 @@ struct LayerPlan {
   double error_rate = 0;          // asked of this layer, when it holds `capacity` items
   std::uint64_t block_count = 0;  // at least 1
   std::uint32_t block_bits = 0;   // a multiple of 64
-  std::uint32_t probe_count = 0;  // 1 .. probe_count_max; 0 in a string
+  std::uint32_t probe_count = 0;  // 1 .. probe_count_max
   Layout layout = Layout::blocked;
   // For Layout::client; else 0.
   Scheme scheme = Scheme::go_zero;

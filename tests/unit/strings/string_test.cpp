@@ -1,7 +1,5 @@
-#include <sepal/bloom/filter/image.hpp>
-#include <sepal/bloom/filter/kind.hpp>
-#include <sepal/bloom/memory/memory.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/strings/kind.hpp>
+#include <sepal/value/image.hpp>
 
 #include <csignal>
 #include <sys/mman.h>
@@ -11,32 +9,32 @@
 
 #include "support/catch.hpp"
 
-namespace bit_string_test {
+namespace string_test {
 
 namespace {
 
 using namespace sepal;
-using namespace sepal::bloom;
+using namespace sepal::strings;
 
-constexpr FilterLimits enough{.bytes_max = std::uint64_t{1} << 40, .layers_max = 64};
+constexpr value::Limits enough{.bytes_max = std::uint64_t{1} << 40, .layers_max = 64};
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-FilterPtr string_with_room(std::uint64_t byte_count) {
-  auto made = BitString::with_room(byte_count, enough);
+StringPtr string_with_room(std::uint64_t byte_count) {
+  auto made = String::with_room(byte_count, enough);
   REQUIRE(made);
-  return FilterPtr(static_cast<Filter*>(made->get()));
+  return *made;
 }
 
 }  // namespace
 
-TEST_CASE("a string holds what was written, and zeros between", "[filter]") {
+TEST_CASE("a string holds what was written, and zeros between", "[string]") {
   // Small, on the heap, and a mapping of its own.
   const std::uint64_t capacity = GENERATE(64, 20'000, 300'000);
-  const FilterPtr made = string_with_room(capacity);
-  BitString string(*made);
+  const StringPtr made = string_with_room(capacity);
+  String& string = *made;
   CHECK(string.length() == 0);
   CHECK(string.text().empty());
   string.write(capacity - 20, bytes_of("the end"));
@@ -50,9 +48,9 @@ TEST_CASE("a string holds what was written, and zeros between", "[filter]") {
   CHECK(string.text(capacity).empty());
 }
 
-TEST_CASE("a large string takes memory only for the pages that were written to", "[filter]") {
-  const FilterPtr made = string_with_room(string_bytes_max);
-  BitString string(*made);
+TEST_CASE("a large string takes memory only for the pages that were written to", "[string]") {
+  const StringPtr made = string_with_room(string_bytes_max);
+  String& string = *made;
   const std::uint64_t before = made->byte_count();
   CHECK(before < 100'000);
   const std::byte one{1};
@@ -69,10 +67,10 @@ TEST_CASE("a large string takes memory only for the pages that were written to",
   CHECK(made->byte_count() == before + 4 * 4096);
 }
 
-TEST_CASE("a table of pages counts once for 512 pages", "[filter]") {
+TEST_CASE("a table of pages counts once for 512 pages", "[string]") {
   constexpr std::uint64_t table_bytes = 512 * 4096;
-  const FilterPtr made = string_with_room(string_bytes_max);
-  BitString string(*made);
+  const StringPtr made = string_with_room(string_bytes_max);
+  String& string = *made;
   const std::uint64_t before = made->byte_count();
   CHECK(string.bytes_to_touch(0, table_bytes) == 513 * 4096);
   CHECK(string.bytes_to_touch(0, table_bytes + 1) == 515 * 4096);
@@ -84,9 +82,9 @@ TEST_CASE("a table of pages counts once for 512 pages", "[filter]") {
   CHECK(made->byte_count() == before + 5 * 4096);
 }
 
-TEST_CASE("a thousand bits at random in a string of 512 MB take at most 5.2 MB", "[filter]") {
-  const FilterPtr made = string_with_room(string_bytes_max);
-  BitString string(*made);
+TEST_CASE("a thousand bits at random in a string of 512 MB take at most 5.2 MB", "[string]") {
+  const StringPtr made = string_with_room(string_bytes_max);
+  String& string = *made;
   std::mt19937_64 random(1);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same bits in each run
   for (int bit = 0; bit < 1000; ++bit) {
     const std::byte one{1};
@@ -95,24 +93,24 @@ TEST_CASE("a thousand bits at random in a string of 512 MB take at most 5.2 MB",
   CHECK(made->byte_count() <= 5'200'000);
 }
 
-TEST_CASE("sparse strings leave mappings for the rest of the process", "[filter]") {
+TEST_CASE("sparse strings leave mappings for the rest of the process", "[string]") {
   const auto code = [](const auto& made) {
     return made ? std::optional<Errc>() : std::optional(made.error().code);
   };
-  const FilterPtr before_the_limit = string_with_room(300'000);
-  limit_string_mappings(8);  // 3 strings
-  std::vector<FilterPtr> strings;
+  const StringPtr before_the_limit = string_with_room(300'000);
+  limit_mappings(8);  // 3 strings
+  std::vector<StringPtr> strings;
   for (int i = 0; i < 2; ++i) strings.push_back(string_with_room(300'000));
-  CHECK(code(BitString::with_room(300'000, enough)) == Errc::mapping_limit);
-  CHECK(code(filter_of(whole_image(*before_the_limit), enough)) == Errc::mapping_limit);
+  CHECK(code(String::with_room(300'000, enough)) == Errc::mapping_limit);
+  CHECK(code(value::value_of(value::image_of(*before_the_limit), enough)) == Errc::mapping_limit);
   // A short string needs none, until it grows to a sparse one. A sparse one grows.
-  const FilterPtr small = string_with_room(100'000);
-  CHECK(code(BitString(*small).grown(300'000, enough)) == Errc::mapping_limit);
-  CHECK(code(BitString(*strings[0]).grown(1'000'000, enough)) == std::nullopt);
+  const StringPtr small = string_with_room(100'000);
+  CHECK(code(small->grown(300'000, enough)) == Errc::mapping_limit);
+  CHECK(code(strings[0]->grown(1'000'000, enough)) == std::nullopt);
   strings.pop_back();
-  CHECK(code(BitString::with_room(300'000, enough)) == std::nullopt);
-  limit_string_mappings(std::numeric_limits<std::uint64_t>::max());
-  CHECK(code(BitString::with_room(300'000, enough)) == std::nullopt);
+  CHECK(code(String::with_room(300'000, enough)) == std::nullopt);
+  limit_mappings(std::numeric_limits<std::uint64_t>::max());
+  CHECK(code(String::with_room(300'000, enough)) == std::nullopt);
 }
 
 #ifndef SEPAL_SANITIZED
@@ -152,7 +150,7 @@ int outcome_without_memory() noexcept {
   use_up_memory();
   const std::uint64_t room = string_bytes_max + 8192;
   if (!limit_addresses(pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) + room)) return 2;
-  const auto made = BitString::with_room(300'000, enough);
+  const auto made = String::with_room(300'000, enough);
   if (made || made.error().code != Errc::out_of_memory) return 3;
   return mmap(nullptr, string_bytes_max, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) ==
                  MAP_FAILED
@@ -162,7 +160,7 @@ int outcome_without_memory() noexcept {
 
 }  // namespace
 
-TEST_CASE("a sparse string is refused where the system has no memory for it", "[filter]") {
+TEST_CASE("a sparse string is refused where the system has no memory for it", "[string]") {
   const pid_t child = ::fork();
   if (child == 0) {
     const rlimit no_core{};
@@ -177,11 +175,11 @@ TEST_CASE("a sparse string is refused where the system has no memory for it", "[
 }
 #endif
 
-TEST_CASE("bits are counted and found as in a set of numbers", "[filter]") {
+TEST_CASE("bits are counted and found as in a set of numbers", "[string]") {
   std::mt19937_64 random(2);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same bits in each run
   const std::uint64_t byte_count = GENERATE(1, 9, 5'000, 270'000);
-  const FilterPtr made = string_with_room(byte_count);
-  BitString string(*made);
+  const StringPtr made = string_with_room(byte_count);
+  String& string = *made;
   std::set<std::uint64_t> ones;
   for (int i = 0; i < 300; ++i) {
     const auto byte = static_cast<std::byte>(random());
@@ -209,73 +207,99 @@ TEST_CASE("bits are counted and found as in a set of numbers", "[filter]") {
   }
 }
 
-TEST_CASE("a string that grows keeps its bytes, and takes no memory for pages without any", "[filter]") {
-  const FilterPtr made = string_with_room(300'000);
-  BitString string(*made);
+TEST_CASE("a string that grows keeps its bytes, and takes no memory for pages without any", "[string]") {
+  const StringPtr made = string_with_room(300'000);
+  String& string = *made;
   string.write(299'990, bytes_of("the end"));
   const auto larger = string.grown(1'000'000, enough);
   REQUIRE(larger);
-  const BitString copy(**larger);
+  const String& copy = **larger;
   CHECK(copy.text() == string.text());
   CHECK(copy.capacity() >= 1'000'000);
-  CHECK(string_row.byte_count(**larger) < 30'000);
+  CHECK(copy.byte_count() < 30'000);
   CHECK_FALSE(string.grown(string_bytes_max + 1, enough));
   // They share their memory: what is written to one of them is in both.
   string.write(0, bytes_of("x"));
   CHECK(copy.bit(1));
-  const FilterPtr small = string_with_room(10);
-  CHECK(BitString(*small).grown(10'000, {.bytes_max = 100, .layers_max = 1}).error().code == Errc::too_large);
+  const StringPtr small = string_with_room(10);
+  CHECK(small->grown(10'000, {.bytes_max = 100, .layers_max = 1}).error().code == Errc::too_large);
 }
 
-TEST_CASE("an image of a string is read as the string that it was", "[filter][image]") {
+TEST_CASE("an image of a string is read as the string that it was", "[string][image]") {
   const std::uint64_t byte_count = GENERATE(1, 5'000, 600'000);
-  const FilterPtr made = string_with_room(byte_count);
-  BitString(*made).write(byte_count / 2, bytes_of("x"));
-  const auto image = whole_image(*made);
-  CHECK(image[4] == std::byte{3});
-  const auto read = filter_of(image, enough);
+  const StringPtr made = string_with_room(byte_count);
+  made->write(byte_count / 2, bytes_of("x"));
+  const auto image = value::image_of(*made);
+  const ImageHead head = image_head(made->length());
+  CHECK(image.size() == image_head_bytes + made->capacity());
+  // A program writes the head by the length alone; this string has more room.
+  CHECK(std::equal(head.begin(), head.begin() + 24, image.begin()));
+  const auto read = value::value_of(image, enough);
   REQUIRE(read);
-  CHECK((*read)->is_string());
-  CHECK(BitString(**read).text() == BitString(*made).text());
-  CHECK((*read)->byte_count() == made->byte_count());
+  const auto& same = value::as<String>(**read);
+  CHECK(same.text() == made->text());
+  CHECK(same.byte_count() == made->byte_count());
+  CHECK(value::image_of(same) == image);
 }
 
-TEST_CASE("a header of a string with values that no string has is damaged", "[filter][image]") {
-  const FilterPtr made = string_with_room(100);
-  const auto refused = [&](auto change) {
-    ImageHeader header = header_of(*made);
-    change(header);
-    const auto decoded = decode_image_header(encode(header), 64);
-    return !decoded && decoded.error().code == Errc::damaged;
+TEST_CASE("the head of a string has the bytes of every version", "[string][image]") {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string hex;
+  for (const std::byte byte : image_head(9)) {
+    hex += digits[std::to_integer<unsigned>(byte) >> 4];
+    hex += digits[std::to_integer<unsigned>(byte) & 15];
+  }
+  CHECK(hex ==
+        "53504c46030002000000000000000000000000000000e03f10000000000000000000000001000000"
+        "1000000000000000000000000000e03f0200000000000000400000000000000009000000000000000200000000000000");
+  CHECK(image_body_bytes(9) == 16);
+  CHECK(image_body_bytes(0) == 8);
+}
+
+TEST_CASE("a head of a string with values that no string has is damaged", "[string][image]") {
+  const auto image = value::image_of(*string_with_room(100));
+  const auto code = [&](std::size_t at, std::uint8_t byte) -> std::optional<Errc> {
+    auto changed = image;
+    changed[at] = std::byte{byte};
+    const auto read = string_row.read_head(changed, 64);
+    return read ? std::optional<Errc>() : read.error().code;
   };
-  CHECK_FALSE(refused([](ImageHeader&) {}));
-  CHECK(refused([](ImageHeader& header) { header.layers[0].item_count = 105; }));
-  CHECK(refused([](ImageHeader& header) { header.layers[0].plan.probe_count = 1; }));
-  CHECK(refused([](ImageHeader& header) { header.layers[0].plan.layout = Layout::double_hashing; }));
-  CHECK(refused([](ImageHeader& header) { header.layers[0].plan.block_bits = 128; }));
-  CHECK(refused([](ImageHeader& header) { header.layers[0].plan.block_count = string_bytes_max / 8 + 1; }));
-  CHECK(refused([](ImageHeader& header) { header.options.expansion = 2; }));
-  CHECK(refused([](ImageHeader& header) { header.options.capacity = 103; }));
-  CHECK(refused([](ImageHeader& header) { header.layers.push_back(header.layers[0]); }));
+  CHECK(code(72, 104) == std::nullopt);   // the length
+  CHECK(code(72, 105) == Errc::damaged);  // beyond the capacity
+  CHECK(code(4, 5) == Errc::unsupported_version);
+  for (const std::size_t at : {8, 16, 24, 32, 36, 40, 48, 56, 64, 68, 80, 81, 82, 83, 84})
+    CHECK(code(at, 0x55) == Errc::damaged);
+  for (std::size_t length = 0; length < image_head_bytes; ++length)
+    CHECK_FALSE(string_row.read_head(std::span(image).first(length), 64));
+  const auto longer = [&](std::uint64_t capacity) {
+    auto changed = image;
+    for (const std::size_t at : {24, 40}) std::memcpy(changed.data() + at, &capacity, sizeof capacity);
+    const std::uint64_t words = capacity / 8;
+    std::memcpy(changed.data() + 56, &words, sizeof words);
+    return string_row.read_head(changed, 64).ok();
+  };
+  CHECK(longer(string_bytes_max));
+  CHECK_FALSE(longer(string_bytes_max + 8));
+  CHECK_FALSE(longer(0));
 }
 
-TEST_CASE("of several threads that set a bit, one is told that it was clear", "[filter][threads]") {
+TEST_CASE("of several threads that set a bit, one is told that it was clear", "[string][threads]") {
   constexpr std::uint64_t bits = 4096;
   constexpr int thread_count = 4;
-  const FilterPtr made = string_with_room(bits / 8);
-  BitString(*made).write(bits / 8 - 1, bytes_of(std::string_view("\0", 1)));
+  const StringPtr made = string_with_room(bits / 8);
+  made->write(bits / 8 - 1, bytes_of(std::string_view("\0", 1)));
   std::atomic<std::uint64_t> cleared{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < thread_count; ++i) {
     threads.emplace_back([&] {
-      BitString string(*made);
+      String& string = *made;
       for (std::uint64_t bit = 0; bit < bits; ++bit)
         if (!string.try_set(bit, nullptr).value()) ++cleared;
     });
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(cleared == bits);
-  CHECK(BitString(*made).count({.begin = 0, .end = bits}) == bits);
+  CHECK(made->count({.begin = 0, .end = bits}) == bits);
 }
 
-}  // namespace bit_string_test
+}  // namespace string_test

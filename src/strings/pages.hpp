@@ -5,14 +5,14 @@
 // needs no further memory for it.
 #pragma once
 
-#include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/strings/string.hpp>
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-namespace sepal::bloom {
+namespace sepal::strings {
 
 // has() and add() may be called by any thread. Relaxed: a page gets its memory with the gate closed, and the
 // gate orders what the page holds.
@@ -82,4 +82,4 @@ class Pages {
   std::array<Word, string_bytes_max / (page_bytes * table_pages * word_pages)> tables_{};
 };
 
-}  // namespace sepal::bloom
+}  // namespace sepal::strings

@@ -1,9 +1,8 @@
-// The payloads of Bloom filters and of strings: what DUMP answers and RESTORE takes.
+// The payload of Bloom filters: what DUMP answers and RESTORE takes.
 #include <sepal/bloom/filter/dump.hpp>
-#include <sepal/bloom/filter/kind.hpp>
 #include <sepal/bloom/foreign/rdb.hpp>
 #include <sepal/bloom/foreign/redisbloom.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/bloom/kind/kind.hpp>
 #include <sepal/rdb/dump.hpp>
 
 #include <algorithm>
@@ -31,9 +30,7 @@ Result<value::ValuePtr> read_filter(PayloadBytes payload, const FilterLimits& li
   if (!dump) return dump.error();
   // The fields are read, and nothing of the filter is allocated yet: a client may claim any size.
   if (auto room = held(hold, dump->memory_bytes()); !room) return room.error();
-  auto filter = filter_of(*dump, limits);
-  if (!filter) return filter.error();
-  return value::ValuePtr(std::move(*filter));
+  return filter_of(*dump, limits);
 }
 
 Result<std::vector<std::string>> write_filter(const value::FrozenView& filter, const value::GoOn& go_on) {
@@ -120,33 +117,6 @@ constexpr value::ModuleType filter_type{.name = "MBbloom--",
                                         .read_foreign = read_foreign_filter,
                                         .give_pieces = give_filter_pieces};
 
-// --- strings ----------------------------------------------------------------------------------------------
-
-std::uint64_t string_bytes_of(PayloadBytes payload, std::uint32_t /*layers_max*/) {
-  return payload.size() * (is_packed_rdb_string(payload) ? rdb::growth_max : 1);
-}
-
-Result<value::ValuePtr> read_string(PayloadBytes payload, const FilterLimits& limits,
-                                    const value::Hold& hold) {
-  if (auto room = held(hold, payload.size()); !room) return room.error();
-  return decode_rdb_string(payload, limits);
-}
-
-std::uint64_t string_bytes(const value::FrozenView& string) {
-  return BitString(string.value).length();
-}
-
-// The text and its payload are in memory together.
-std::uint64_t string_dump_bytes(const value::FrozenView& string) {
-  return 2 * BitString(string.value).length();
-}
-
-Result<std::vector<std::string>> write_string(const value::FrozenView& string, const value::GoOn& /*go_on*/) {
-  std::vector<std::string> pieces;
-  pieces.push_back(rdb_dump_of(BitString(string.value).text()));
-  return pieces;
-}
-
 }  // namespace
 
 const value::Payload filter_payload{
@@ -157,13 +127,5 @@ const value::Payload filter_payload{
     .memory_bytes = rdb_dump_bytes,
     .write = write_filter,
     .type = &filter_type};
-
-const value::Payload string_payload{
-    .begins = [](PayloadBytes payload) { return rdb::begins(payload, rdb::string_type); },
-    .bytes_max = string_bytes_of,
-    .read = read_string,
-    .byte_count = string_bytes,
-    .memory_bytes = string_dump_bytes,
-    .write = write_string};
 
 }  // namespace sepal::bloom

@@ -1,4 +1,4 @@
-// The rows of Bloom filters and of strings (value/kind_row.hpp), and the bytes of their records.
+// The row of Bloom filters (value/kind_row.hpp), and the bytes of their records.
 #pragma once
 
 #include <sepal/bloom/filter/filter.hpp>
@@ -14,11 +14,9 @@
 namespace sepal::bloom {
 
 extern const value::KindRow bloom_row;
-extern const value::KindRow string_row;
 extern const value::Payload filter_payload;
-extern const value::Payload string_payload;
 
-// --- records of a Bloom filter ----------------------------------------------------------------------------
+// --- records ----------------------------------------------------------------------------
 //
 //     made      8 seed, 8 error rate (double), 8 capacity, 4 expansion, 4 zero; the first layer as in `grown`
 //     grown     8 capacity, 8 error rate (double), 8 block count, 4 block bits, 4 probe count
@@ -45,16 +43,5 @@ class SharedPlans final : public value::KindState {
   PlanMemo memo;               // synchronised
   std::optional<Made> newest;  // the newest filter that was created; exclusive
 };
-
-// --- records of a string ----------------------------------------------------------------------------------
-//
-//     written   8 offset, 4 byte count, 4 zero; the bytes. It makes the string where there is none
-//     added     in the low half of each, the position of a bit that was set
-
-inline constexpr std::uint8_t written_change = 0;
-
-inline constexpr std::size_t written_head_bytes = 16;
-[[nodiscard]] std::array<std::byte, written_head_bytes> written_head(std::uint64_t offset,
-                                                                     std::size_t byte_count);
 
 }  // namespace sepal::bloom

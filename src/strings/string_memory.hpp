@@ -8,15 +8,15 @@
 
 #include <cstdint>
 
-#include "bloom/memory/pages.hpp"
+#include "strings/pages.hpp"
 
-namespace sepal::bloom {
+namespace sepal::strings {
 
 // grow() is exclusive; the rest may be called by any thread. Intrusive, because reserve() makes one
 // allocation then, whose failure it can answer.
 class StringMemory final : public boost::intrusive_ref_counter<StringMemory, boost::thread_safe_counter> {
  public:
-  // Whether limit_string_mappings() (filter/memory.hpp) leaves room for one more.
+  // Whether limit_mappings() (strings/string.hpp) leaves room for one more.
   [[nodiscard]] static bool has_room();
   // Null when the system refuses the addresses or the memory. Asks no limit.
   static StringMemoryPtr reserve(std::uint64_t bytes);
@@ -40,4 +40,4 @@ class StringMemory final : public boost::intrusive_ref_counter<StringMemory, boo
   Pages pages_;
 };
 
-}  // namespace sepal::bloom
+}  // namespace sepal::strings

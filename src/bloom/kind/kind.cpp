@@ -1,12 +1,10 @@
-// The rows of Bloom filters and of strings. In both the numbers of a freeze are, for each layer, its address
-// and its count: the list of the layers may grow while a reader goes through them, but no layer moves.
-#include <sepal/base/arguments.hpp>
+// The numbers of a freeze are, for each layer, its address and its count: the list of the layers may grow
+// while a reader goes through them, but no layer moves.
 #include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
 #include <sepal/base/fields.hpp>
 #include <sepal/bloom/filter/image.hpp>
-#include <sepal/bloom/filter/kind.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/bloom/kind/kind.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -81,10 +79,6 @@ std::uint64_t item_count(const Value& value) {
   return filter_in(value).item_count();
 }
 
-std::uint64_t no_items(const Value& /*value*/) {
-  return 0;
-}
-
 // Both only grow. A layer may be there before the item that made it necessary was counted.
 std::uint64_t changes(const Value& value) {
   return filter_in(value).item_count() + filter_in(value).layer_count();
@@ -105,50 +99,32 @@ bool prepare(Value& value, std::uint32_t worker_count) {
   return filter.fresh();
 }
 
-std::string_view encoding_of_string(const Value& value) {
-  // The bounds are the reference's: tools tell from the encoding how it keeps a short string.
-  constexpr std::uint64_t embedded_bytes_max = 44;
-  constexpr std::uint64_t digits_max = 20;
-  const BitString string(value);
-  if (string.length() > embedded_bytes_max) return "raw";
-  return string.length() <= digits_max && parse_integer(string.text()) ? "int" : "embstr";
-}
-
 // --- the image --------------------------------------------------------------------------------------------
 
-// Also of a begin that is too short: read_head() says what is wrong with it.
-bool begins_image(std::span<const std::byte> bytes, bool of_string) {
+bool begins_image(std::span<const std::byte> bytes) {
   const auto magic = std::as_bytes(std::span(image_magic));
-  const bool has_magic = bytes.size() >= magic.size() && std::ranges::equal(bytes.first(magic.size()), magic);
-  constexpr std::size_t hash_at = 6;
-  const bool is_string =
-      bytes.size() >= hash_at + sizeof(std::uint16_t) &&
-      load_little_endian<std::uint16_t>(bytes.data() + hash_at) == static_cast<std::uint16_t>(ItemHash::none);
-  return has_magic && is_string == of_string;
+  return bytes.size() >= magic.size() && std::ranges::equal(bytes.first(magic.size()), magic);
 }
 
 Result<Shape> read_head(std::span<const std::byte> bytes, std::uint32_t layers_max) {
   const auto header = decode_image_header(bytes, layers_max);
   if (!header) return header.error();
   Shape shape{.head_bytes = image_bytes(header->layers.size()), .body_bytes = header->bitmap_bytes()};
-  if (header->options.hash != ItemHash::none)
-    for (const Filter::LayerState& layer : header->layers) shape.item_count += layer.item_count;
+  for (const Filter::LayerState& layer : header->layers) shape.item_count += layer.item_count;
   return shape;
 }
 
 Result<ValuePtr> make(std::span<const std::byte> head, const FilterLimits& limits, FilledBy filled_by) {
   const auto header = decode_image_header(head, limits.layers_max);
   if (!header) return header.error();
-  auto made = Filter::restore(header->options, header->layers, limits, filled_by);
-  if (!made) return made.error();
-  return ValuePtr(std::move(*made));
+  return Filter::restore(header->options, header->layers, limits, filled_by);
 }
 
 void fill_body(Value& value, std::uint64_t offset, std::span<const std::byte> from) {
   fill_bits(filter_in(value), offset, from);
 }
 
-// Nothing is held. Bits of a filter only go from 0 to 1, and the replay writes a string again.
+// Nothing is held: bits of a filter only go from 0 to 1.
 std::unique_ptr<value::Still> freeze(const Value& value, std::vector<std::uint64_t>& numbers) {
   filter_in(value).freeze(numbers);
   return nullptr;
@@ -188,7 +164,7 @@ void copy_body(const FrozenView& frozen, std::uint64_t offset, std::span<std::by
   }
 }
 
-// --- records of a Bloom filter ----------------------------------------------------------------------------
+// --- records ----------------------------------------------------------------------------
 
 LayerPlan read_plan(FieldReader& reader) {
   LayerPlan plan;
@@ -230,9 +206,7 @@ std::optional<Made> read_made(std::span<const std::byte> head) {
 Result<ValuePtr> make_recorded(std::span<const std::byte> head, const FilterLimits& limits) {
   const auto made = read_made(head);
   if (!made) return damaged("a filter is made of other bytes than a filter is made of");
-  auto filter = Filter::recreate(made->options, made->first_layer, limits);
-  if (!filter) return filter.error();
-  return ValuePtr(std::move(*filter));
+  return Filter::recreate(made->options, made->first_layer, limits);
 }
 
 Result<ValuePtr> apply(Value& value, std::uint8_t what, std::span<const std::byte> bytes,
@@ -247,35 +221,6 @@ Result<ValuePtr> apply(Value& value, std::uint8_t what, std::span<const std::byt
 
 bool add(Value& value, std::span<const Fingerprint> entries) {
   return filter_in(value).add_recorded(entries);
-}
-
-// --- records of a string ----------------------------------------------------------------------------------
-
-Result<ValuePtr> make_recorded_string(std::span<const std::byte> head, const FilterLimits& limits) {
-  if (!head.empty()) return damaged("a string is made of bytes, where it is made of none");
-  return BitString::with_room(0, limits);
-}
-
-struct Written {
-  std::uint64_t offset;
-  std::span<const std::byte> bytes;
-};
-
-std::optional<Written> read_written(std::uint8_t what, std::span<const std::byte> bytes) {
-  if (what != written_change || bytes.size() < written_head_bytes) return std::nullopt;
-  FieldReader reader(bytes);
-  const auto offset = reader.integer<std::uint64_t>();
-  const Written written{.offset = offset, .bytes = bytes.subspan(written_head_bytes)};
-  const bool counted = reader.integer<std::uint32_t>() == written.bytes.size();
-  const bool reserved = reader.integer<std::uint32_t>() != 0;
-  return counted && !reserved ? std::optional(written) : std::nullopt;
-}
-
-Result<ValuePtr> apply_to_string(Value& value, std::uint8_t what, std::span<const std::byte> bytes,
-                                 const FilterLimits& limits) {
-  const auto written = read_written(what, bytes);
-  if (!written) return damaged("a string changes in a way that no string does");
-  return BitString(value).write_or_grow(written->offset, written->bytes, limits.bytes_max);
 }
 
 // --- what is told -----------------------------------------------------------------------------------------
@@ -303,7 +248,6 @@ void tell_options(const FilterOptions& options, Figures& to) {
   to.number("expansion", options.expansion);
   to.number("seed", options.seed);
   if (options.hash == ItemHash::redisbloom) to.text("hash", "redisbloom");
-  if (options.hash == ItemHash::none) to.text("hash", "none");
   if (options.hash == ItemHash::xxh3_above_bitmap) to.text("hash", "xxh3_above_bitmap");
 }
 
@@ -318,12 +262,6 @@ void tell(const Value& value, Figures& to) {
     tell_layer(layer.plan(), to, figures);
     to.parts.push_back(std::move(figures));
   }
-}
-
-void tell_string(const Value& value, Figures& to) {
-  const BitString string(value);
-  to.number("length", string.length());
-  to.number("capacity", string.capacity());
 }
 
 void tell_head(std::span<const std::byte> head, Figures& to) {
@@ -355,26 +293,10 @@ std::string_view tell_changed(std::uint8_t what, std::span<const std::byte> byte
   return "grown";
 }
 
-std::string_view tell_made_string(std::span<const std::byte> /*head*/, Figures& /*to*/) {
-  return "created";
-}
-
-std::string_view tell_written(std::uint8_t what, std::span<const std::byte> bytes, Figures& to) {
-  if (const auto written = read_written(what, bytes)) {
-    to.number("offset", written->offset);
-    to.number("bytes", written->bytes.size());
-  }
-  return "written";
-}
-
 std::string sentence(const Value& value) {
   const Filter& filter = filter_in(value);
   return "a filter with " + std::to_string(filter.item_count()) + " items in " +
          std::to_string(filter.layer_count()) + " layers";
-}
-
-std::string sentence_of_string(const Value& value) {
-  return "a string of " + std::to_string(BitString(value).length()) + " bytes";
 }
 
 }  // namespace
@@ -399,15 +321,6 @@ std::array<std::byte, grown_bytes> grown_record(const LayerPlan& plan) {
   return bytes;
 }
 
-std::array<std::byte, written_head_bytes> written_head(std::uint64_t offset, std::size_t byte_count) {
-  std::array<std::byte, written_head_bytes> bytes;
-  FieldWriter writer(bytes);
-  writer.integer(offset);
-  writer.integer(static_cast<std::uint32_t>(byte_count));
-  writer.integer(std::uint32_t{0});
-  return bytes;
-}
-
 const value::KindRow bloom_row{
     .kind = value::Kind::bloom,
     .type_name = "MBbloom--",
@@ -422,7 +335,7 @@ const value::KindRow bloom_row{
                       std::vector<value::SmallPages>& to) { filter_in(value).small_pages(to); },
     .encoding = nullptr,
     .make_state = []() -> std::unique_ptr<value::KindState> { return std::make_unique<SharedPlans>(); },
-    .begins_image = [](std::span<const std::byte> bytes) { return begins_image(bytes, false); },
+    .begins_image = begins_image,
     .read_head = read_head,
     .make = make,
     .fill_body = fill_body,
@@ -445,43 +358,6 @@ const value::KindRow bloom_row{
     .tell_changed = tell_changed,
     .payload = &filter_payload,
     .mirrors = true,
-};
-
-const value::KindRow string_row{
-    .kind = value::Kind::string,
-    .type_name = "string",
-    .word = "string",
-    .destroy = destroy,
-    .byte_count = byte_count,
-    .item_count = no_items,
-    .changes = item_count,
-    .identity = no_items,
-    .prepare = nullptr,
-    .encoding = encoding_of_string,
-    .make_state = nullptr,
-    .begins_image = [](std::span<const std::byte> bytes) { return begins_image(bytes, true); },
-    .read_head = read_head,
-    .make = make,
-    .fill_body = fill_body,
-    .complete = nullptr,
-    .freeze = freeze,
-    .head_bytes = head_bytes,
-    .body_bytes = body_bytes,
-    .encode_head = encode_head,
-    .copy_body = copy_body,
-    .repeat = value::Repeat::again,
-    .made_by_change = true,
-    .make_recorded = make_recorded_string,
-    .apply = apply_to_string,
-    .add = add,
-    .add_refused = "from here on a bit is set behind the end of a string",
-    .tell = tell_string,
-    .sentence = sentence_of_string,
-    .tell_head = tell_head,
-    .tell_made = tell_made_string,
-    .tell_changed = tell_written,
-    .payload = &string_payload,
-    .mirrors = false,
 };
 
 }  // namespace sepal::bloom

@@ -2,10 +2,9 @@
 // limit. So each long string reserves addresses for the longest one there can be, and grow() gives the right
 // of access to more of them. There a page takes memory at its first touch. Small pages only: a huge page
 // would bring in two megabytes for one bit.
-#include "bloom/memory/string_memory.hpp"
+#include "strings/string_memory.hpp"
 
-#include <sepal/bloom/memory/memory.hpp>
-#include <sepal/bloom/strings/bit_string.hpp>
+#include <sepal/strings/string.hpp>
 #include <sepal/value/heap.hpp>
 
 #include <algorithm>
@@ -14,7 +13,7 @@
 #include <new>
 #include <sys/mman.h>
 
-namespace sepal::bloom {
+namespace sepal::strings {
 namespace {
 
 // The kernel takes so much back in some hundred microseconds.
@@ -29,7 +28,7 @@ std::atomic<std::uint64_t> count_max{std::numeric_limits<std::uint64_t>::max()};
 
 }  // namespace
 
-void limit_string_mappings(std::uint64_t process_max) {
+void limit_mappings(std::uint64_t process_max) {
   count_max.store(std::min(process_max / 4 * 3 / mappings_each, sparse_strings_max),
                   std::memory_order_relaxed);
 }
@@ -75,4 +74,4 @@ StringMemory::~StringMemory() {
   chunk_count.fetch_sub(1, std::memory_order_relaxed);
 }
 
-}  // namespace sepal::bloom
+}  // namespace sepal::strings
