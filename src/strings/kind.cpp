@@ -240,6 +240,7 @@ const value::KindRow string_row{
     .identity = [](const Value&) { return std::uint64_t{0}; },
     .prepare = nullptr,
     .encoding = encoding,
+    .limit_mappings = limit_mappings,
     .make_state = nullptr,
     .begins_image = begins_image,
     .read_head = read_head,

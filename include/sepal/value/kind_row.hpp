@@ -150,6 +150,9 @@ struct KindRow {
   // Shared. What OBJECT ENCODING answers; null: "raw".
   std::string_view (*encoding)(const Value& value);
 
+  // Any thread. From now on values of this kind take at most their share of the mappings that the system
+  // allows the process. Null: a value of this kind takes few.
+  void (*limit_mappings)(std::uint64_t process_max) = nullptr;
   // Makes the state of a keyspace. Null: the kind has none.
   std::unique_ptr<KindState> (*make_state)();
 

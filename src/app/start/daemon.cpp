@@ -5,7 +5,7 @@
 #include <sepal/base/version.hpp>
 #include <sepal/log/event.hpp>
 #include <sepal/settings/acl_file.hpp>
-#include <sepal/strings/string.hpp>
+#include <sepal/value/kind_row.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -257,9 +257,11 @@ void Daemon::share_disk() {
 }
 
 // Without maxmemory, saved data of any size is loaded and served, and new filters have to fit in the share.
-// The same holds for the mappings of sparse strings.
+// The same holds for the mappings that values take.
 void Daemon::limit_memory() {
-  strings::limit_mappings(mappings_max());
+  const std::uint64_t mappings = mappings_max();
+  for (const value::KindRow* const row : value::kinds)
+    if (row->limit_mappings != nullptr) row->limit_mappings(mappings);
   keyspace_->set_memory_share(memory_shares_.filters);
   if (settings_.keyspace.memory_max == 0 && keyspace_->over_memory_limit())
     log::warn("memory_share_exceeded", "the data takes more than the share of the memory: adds are refused",
