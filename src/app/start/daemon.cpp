@@ -450,7 +450,7 @@ Result<void> Daemon::stop(command::StopMode mode) {
               {{"seconds", seconds_since(start), 3}});
     return {};
   }
-  const Result<void> outcome = persistence_.stop(mode, manager_);
+  Result<void> outcome = persistence_.stop(mode, manager_);
   log::info("stopped", "stopped", {{"seconds", seconds_since(start), 3}});
   return outcome;
 }
