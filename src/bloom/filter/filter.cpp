@@ -131,7 +131,6 @@ Error over_limit() {
 Filter::Filter(const FilterOptions& options)
     : Value(own_kind),
       hash_(options.hash),
-      may_keep_usage_(false),
       expansion_(static_cast<std::uint16_t>(options.expansion)),
       error_rate_(options.error_rate),
       seed_(options.seed) {}

@@ -250,7 +250,7 @@ Next bf_add(Context& context) {
 
 Next bf_add_together(Context& context, Words items, std::span<bool> added) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-  Filter* const filter = value::as<Filter>(find(context, key.key));
+  auto* const filter = value::as<Filter>(find(context, key.key));
   // One by one, the requests create the filter, or each of them answers WRONGTYPE.
   if (filter == nullptr) return Next::need_alone;
   if (!writers::try_add(context.changes, key, *filter, items, added)) return Next::need_alone;

@@ -90,15 +90,15 @@ class JournalTimes {
   void mark_later() { mark_time_ = steady_now() + mark_interval; }
 
  private:
-  using milliseconds = std::chrono::milliseconds;
-  static constexpr milliseconds retry_delay_first{100};
-  static constexpr milliseconds retry_delay_max{2000};
+  using Milliseconds = std::chrono::milliseconds;
+  static constexpr Milliseconds retry_delay_first{100};
+  static constexpr Milliseconds retry_delay_max{2000};
   static_assert(retry_delay_first <= retry_delay_max);
   static constexpr int gather_part = 4;
-  static constexpr milliseconds gather_max{1};
+  static constexpr Milliseconds gather_max{1};
   static constexpr std::uint64_t window_bytes_min = std::uint64_t{1} << 20;
-  static constexpr milliseconds near_interval{100};
-  static constexpr milliseconds mark_interval{500};
+  static constexpr Milliseconds near_interval{100};
+  static constexpr Milliseconds mark_interval{500};
 
   void widen_window(std::uint64_t bytes) {
     if (bytes <= window_bytes_) return;
@@ -106,7 +106,7 @@ class JournalTimes {
     pages_due_ = true;
   }
 
-  const milliseconds sync_interval_;
+  const Milliseconds sync_interval_;
   const std::uint64_t window_bytes_max_;
   SteadyTime last_sync_ = steady_now();  // when the last sync began
   SteadyTime gathered_at_{SteadyTime::min()};
@@ -115,7 +115,7 @@ class JournalTimes {
   bool pages_due_ = false;
   SteadyTime pages_time_{};
   SteadyTime retry_time_{};
-  milliseconds retry_delay_{retry_delay_first};
+  Milliseconds retry_delay_{retry_delay_first};
   SteadyTime mark_time_{SteadyTime::min()};  // the next mark is written no earlier
 };
 

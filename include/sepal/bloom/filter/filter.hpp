@@ -256,7 +256,7 @@ class Filter final : public value::Value {
   // The capacity is not here: it is the first layer's.
   // These three are here, where the header leaves room.
   ItemHash hash_ : 7;
-  bool may_keep_usage_ : 1;  // False: no layer has usage, and most requests need not look for it.
+  bool may_keep_usage_ : 1 = false;  // False: no layer has usage, and most requests need not look for it.
   std::uint16_t expansion_;
   double error_rate_;
   std::uint64_t seed_;
