@@ -8,6 +8,7 @@
 // family (with "_total", and without) and in the last line.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -37,9 +38,19 @@ class Exposition {
   Exposition& gauge(std::string_view name, std::string_view help);
   Exposition& histogram(std::string_view name, std::string_view help);
 
+  // A family of one sample: any number, or 1 for true.
+  void counter(std::string_view name, std::string_view help, auto value) {
+    counter(name, help).sample({}, value);
+  }
+  void gauge(std::string_view name, std::string_view help, auto value) {
+    gauge(name, help).sample({}, value);
+  }
+
   // One sample of the family that was begun last.
-  Exposition& sample(double value) { return sample({}, value); }
   Exposition& sample(Labels labels, double value);
+  Exposition& sample(Labels labels, std::integral auto value) {
+    return sample(labels, static_cast<double>(value));
+  }
 
   struct Bucket {
     double bound;         // the largest value that it counts

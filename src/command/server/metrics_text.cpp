@@ -34,13 +34,13 @@ void export_process(const Services& services, Exposition& to) {
   const ProcessUsage usage = services.control.usage();
   to.gauge("sepal_build_info", "Version and commit of the server; always 1")
       .sample({{"version", facts.version}, {"commit", facts.commit}}, 1);
-  to.gauge("sepal_start_time_seconds", "When the server was started, in seconds since 1970")
-      .sample(seconds_since_1970(facts.started_wall));
-  to.gauge("sepal_workers", "Threads that serve requests").sample(facts.worker_count);
+  to.gauge("sepal_start_time_seconds", "When the server was started, in seconds since 1970",
+           seconds_since_1970(facts.started_wall));
+  to.gauge("sepal_workers", "Threads that serve requests", facts.worker_count);
   to.counter("sepal_cpu_seconds", "Time that the process has used cores")
       .sample({{"mode", "user"}}, usage.cpu_user_seconds)
       .sample({{"mode", "system"}}, usage.cpu_system_seconds);
-  to.gauge("sepal_loading", "1 while the data is loaded at the start").sample(services.load.running ? 1 : 0);
+  to.gauge("sepal_loading", "1 while the data is loaded at the start", services.load.running);
 }
 
 // From a microsecond to 17 seconds, each bound four times the one before. A bound is a power of two in
@@ -74,12 +74,11 @@ void export_commands(const Services& services, Exposition& to) {
     if (sums.any()) rows.push_back({.row = &row, .sums = sums});
   });
   to.counter("sepal_command_calls", "Requests that ran, by command");
-  for (const auto& [row, sums] : rows) to.sample({{"command", row->name}}, static_cast<double>(sums.calls));
+  for (const auto& [row, sums] : rows) to.sample({{"command", row->name}}, sums.calls);
   to.counter("sepal_command_rejected", "Requests that were refused before they ran, by command");
-  for (const auto& [row, sums] : rows)
-    to.sample({{"command", row->name}}, static_cast<double>(sums.rejected));
+  for (const auto& [row, sums] : rows) to.sample({{"command", row->name}}, sums.rejected);
   to.counter("sepal_command_failed", "Requests that ran and were answered with an error, by command");
-  for (const auto& [row, sums] : rows) to.sample({{"command", row->name}}, static_cast<double>(sums.failed));
+  for (const auto& [row, sums] : rows) to.sample({{"command", row->name}}, sums.failed);
   to.histogram("sepal_command_duration_seconds", "How long requests took, by command");
   // Calls that ran while latency-tracking was off have no times, so a called command may lack a histogram.
   for (const auto& [row, sums] : rows) {
@@ -90,138 +89,122 @@ void export_commands(const Services& services, Exposition& to) {
 }
 
 void export_traffic(const Services& services, Exposition& to) {
-  const auto sum = [&](auto counter) { return static_cast<double>(sum_of(services, counter)); };
-  to.counter("sepal_requests", "Requests that were answered").sample(sum(&WorkerStats::requests));
-  to.counter("sepal_batches", "Requests that ran without a pause, as one batch each")
-      .sample(sum(&WorkerStats::batches));
-  to.counter("sepal_received_bytes", "Bytes of requests").sample(sum(&WorkerStats::bytes_in));
-  to.counter("sepal_sent_bytes", "Bytes of replies").sample(sum(&WorkerStats::bytes_out));
+  const auto sum = [&](auto counter) { return sum_of(services, counter); };
+  to.counter("sepal_requests", "Requests that were answered", sum(&WorkerStats::requests));
+  to.counter("sepal_batches", "Requests that ran without a pause, as one batch each",
+             sum(&WorkerStats::batches));
+  to.counter("sepal_received_bytes", "Bytes of requests", sum(&WorkerStats::bytes_in));
+  to.counter("sepal_sent_bytes", "Bytes of replies", sum(&WorkerStats::bytes_out));
   to.counter("sepal_errors", "Error replies, by their first word");
   // A script may begin an error with a word of its own, which need not be UTF-8.
   for (const auto& [word, count] : error_counts(services))
-    to.sample({{"kind", metrics::printable(word)}}, static_cast<double>(count));
-  to.counter("sepal_items_looked_up", "Items that clients have looked up")
-      .sample(sum(&WorkerStats::items_asked));
-  to.counter("sepal_items_found", "Items that were looked up and present")
-      .sample(sum(&WorkerStats::items_found));
-  to.counter("sepal_items_added", "Items that were added and new").sample(sum(&WorkerStats::items_added));
-  to.counter("sepal_key_hits", "Look-ups of keys that were there").sample(sum(&WorkerStats::key_hits));
-  to.counter("sepal_key_misses", "Look-ups of keys that were not there")
-      .sample(sum(&WorkerStats::key_misses));
+    to.sample({{"kind", metrics::printable(word)}}, count);
+  to.counter("sepal_items_looked_up", "Items that clients have looked up", sum(&WorkerStats::items_asked));
+  to.counter("sepal_items_found", "Items that were looked up and present", sum(&WorkerStats::items_found));
+  to.counter("sepal_items_added", "Items that were added and new", sum(&WorkerStats::items_added));
+  to.counter("sepal_key_hits", "Look-ups of keys that were there", sum(&WorkerStats::key_hits));
+  to.counter("sepal_key_misses", "Look-ups of keys that were not there", sum(&WorkerStats::key_misses));
 }
 
 void export_clients(const Services& services, const MetricsMoment& moment, Exposition& to) {
-  const auto real = [](std::uint64_t value) { return static_cast<double>(value); };
-  to.gauge("sepal_connections", "Clients that are connected").sample(real(services.clients.count()));
-  to.gauge("sepal_connections_max", "Clients that may be connected").sample(services.options.clients_max);
-  to.counter("sepal_connections_accepted", "Connections that were accepted")
-      .sample(real(services.clients.accepted_count()));
+  to.gauge("sepal_connections", "Clients that are connected", services.clients.count());
+  to.gauge("sepal_connections_max", "Clients that may be connected", services.options.clients_max);
+  to.counter("sepal_connections_accepted", "Connections that were accepted",
+             services.clients.accepted_count());
   to.counter("sepal_rejections", "Connections and requests that were turned away, by reason");
-  for (const Rejection& one : rejections(services)) to.sample({{"reason", one.reason}}, real(one.count));
-  to.gauge("sepal_tls_handshakes", "Connections whose TLS handshake is under way")
-      .sample(real(services.clients.handshake_counts().under_way));
+  for (const Rejection& one : rejections(services)) to.sample({{"reason", one.reason}}, one.count);
+  to.gauge("sepal_tls_handshakes", "Connections whose TLS handshake is under way",
+           services.clients.handshake_counts().under_way);
   to.counter("sepal_tls_handshakes_failed", "TLS handshakes that did not succeed, by reason");
-  for (const Rejection& one : failed_handshakes(services))
-    to.sample({{"reason", one.reason}}, real(one.count));
-  to.gauge("sepal_monitors", "Clients that watch all requests").sample(real(services.monitors.count()));
+  for (const Rejection& one : failed_handshakes(services)) to.sample({{"reason", one.reason}}, one.count);
+  to.gauge("sepal_monitors", "Clients that watch all requests", services.monitors.count());
   // A pause that has ended keeps its time, and that lies in the past.
   const SteadyTime pause_end = std::max(services.pause.until(), moment.steady_now);
-  to.gauge("sepal_pause_left_seconds", "How long a CLIENT PAUSE still runs; 0: none runs")
-      .sample(seconds_of(pause_end - moment.steady_now));
-  to.gauge("sepal_slow_requests", "Entries of the slow log").sample(real(services.slow_log->size()));
+  to.gauge("sepal_pause_left_seconds", "How long a CLIENT PAUSE still runs; 0: none runs",
+           seconds_of(pause_end - moment.steady_now));
+  to.gauge("sepal_slow_requests", "Entries of the slow log", services.slow_log->size());
 }
 
 void export_keys(const Services& services, const MetricsMoment& moment, Exposition& to) {
   const keyspace::Keyspace& keyspace = services.keyspace;
-  const auto real = [](std::uint64_t value) { return static_cast<double>(value); };
   // Only databases with keys have a sample, but database 0 always has one: the family is never empty.
   to.gauge("sepal_keys", "Keys, by database");
   for (std::uint32_t database = 0; database < keyspace::database_count; ++database)
     if (const std::uint64_t size = keyspace.size(database); size > 0 || database == 0)
-      to.sample({{"database", std::to_string(database)}}, real(size));
+      to.sample({{"database", std::to_string(database)}}, size);
   to.gauge("sepal_keys_with_deadline", "Keys that will expire, by database");
   for (std::uint32_t database = 0; database < keyspace::database_count; ++database)
     if (const std::uint64_t count = keyspace.deadlines(database).count; count > 0 || database == 0)
-      to.sample({{"database", std::to_string(database)}}, real(count));
-  to.gauge("sepal_keys_max", "Keys that there may be in all databases together")
-      .sample(real(keyspace.options().keys_max));
-  to.counter("sepal_keys_expired", "Keys that were removed at their deadline")
-      .sample(real(keyspace.expired_count()));
-  to.counter("sepal_structure_changes", "Keys created, removed or renamed, and filters that grew")
-      .sample(real(keyspace.structure_changes()));
-  to.gauge("sepal_mirrors", "Mirrors between two filters").sample(real(keyspace.mirrors().size()));
-  to.gauge("sepal_mirrors_broken", "Mirrors whose target could not take an item")
-      .sample(real(keyspace.mirrors().broken_count()));
-  to.counter("sepal_gate_waits", "How often a thread found the gate closed when it entered")
-      .sample(real(moment.gate_waits));
-  to.counter("sepal_gate_closings", "How often a thread closed the gate to run alone")
-      .sample(real(moment.gate_closings));
+      to.sample({{"database", std::to_string(database)}}, count);
+  to.gauge("sepal_keys_max", "Keys that there may be in all databases together", keyspace.options().keys_max);
+  to.counter("sepal_keys_expired", "Keys that were removed at their deadline", keyspace.expired_count());
+  to.counter("sepal_structure_changes", "Keys created, removed or renamed, and filters that grew",
+             keyspace.structure_changes());
+  to.gauge("sepal_mirrors", "Mirrors between two filters", keyspace.mirrors().size());
+  to.gauge("sepal_mirrors_broken", "Mirrors whose target could not take an item",
+           keyspace.mirrors().broken_count());
+  to.counter("sepal_gate_waits", "How often a thread found the gate closed when it entered",
+             moment.gate_waits);
+  to.counter("sepal_gate_closings", "How often a thread closed the gate to run alone", moment.gate_closings);
 }
 
 void export_memory(const Services& services, Exposition& to) {
   const keyspace::Keyspace& keyspace = services.keyspace;
-  const auto real = [](std::uint64_t value) { return static_cast<double>(value); };
   std::uint64_t script_bytes = services.scripts->library.byte_count();
   for (const auto& bytes : services.scripts->memory_bytes) script_bytes += bytes;
   const writers::Uploads::Summary uploads = services.uploads->summary();
   to.gauge("sepal_memory_bytes", "Memory in use, by purpose; uploads are part of filters")
-      .sample({{"purpose", "filters"}}, real(keyspace.memory_used()))
-      .sample({{"purpose", "uploads"}}, real(uploads.byte_count))
-      .sample({{"purpose", "replies"}}, real(services.buffers.replies()))
-      .sample({{"purpose", "requests"}}, real(services.buffers.requests()))
-      .sample({{"purpose", "scripts"}}, real(script_bytes))
-      .sample({{"purpose", "process"}}, real(services.control.usage().resident_bytes));
+      .sample({{"purpose", "filters"}}, keyspace.memory_used())
+      .sample({{"purpose", "uploads"}}, uploads.byte_count)
+      .sample({{"purpose", "replies"}}, services.buffers.replies())
+      .sample({{"purpose", "requests"}}, services.buffers.requests())
+      .sample({{"purpose", "scripts"}}, script_bytes)
+      .sample({{"purpose", "process"}}, services.control.usage().resident_bytes);
   to.gauge("sepal_memory_max_bytes", "Limits of the memory, by purpose; 0: no limit")
-      .sample({{"purpose", "filters"}}, real(keyspace.memory_limit()))
-      .sample({{"purpose", "replies"}}, real(services.options.clients_memory_max))
-      .sample({{"purpose", "scripts"}}, real(services.options.script_memory_max * services.workers.size()))
-      .sample({{"purpose", "process"}}, real(keyspace.options().machine_bytes));
-  to.gauge("sepal_memory_peak_bytes", "The most memory that filters and keys have taken")
-      .sample(real(keyspace.memory_peak()));
-  to.gauge("sepal_uploads", "Filters that clients are uploading").sample(real(uploads.count));
-  to.gauge("sepal_uploads_max", "Filters that clients may upload at a time")
-      .sample(services.options.uploads_max);
+      .sample({{"purpose", "filters"}}, keyspace.memory_limit())
+      .sample({{"purpose", "replies"}}, services.options.clients_memory_max)
+      .sample({{"purpose", "scripts"}}, services.options.script_memory_max * services.workers.size())
+      .sample({{"purpose", "process"}}, keyspace.options().machine_bytes);
+  to.gauge("sepal_memory_peak_bytes", "The most memory that filters and keys have taken",
+           keyspace.memory_peak());
+  to.gauge("sepal_uploads", "Filters that clients are uploading", uploads.count);
+  to.gauge("sepal_uploads_max", "Filters that clients may upload at a time", services.options.uploads_max);
 }
 
 void export_journal(const Services& services, Exposition& to) {
   const JournalStatus journal = services.journal.status();
   const DiskStatus disk = services.persistence.disk_status();
-  const auto real = [](std::uint64_t value) { return static_cast<double>(value); };
-  to.gauge("sepal_journal_on", "1 if changes are recorded")
-      .sample(services.options.journal != keyspace::JournalPolicy::off ? 1 : 0);
-  to.gauge("sepal_journal_accepting", "0 while changes are refused because they cannot be recorded")
-      .sample(journal.accepting ? 1 : 0);
-  to.gauge("sepal_journal_waits_for_save", "1 while the journal may not grow until a save has ended")
-      .sample(journal.waits_for_save ? 1 : 0);
-  to.gauge("sepal_journal_bytes", "The journal on the disk").sample(real(journal.bytes));
-  to.gauge("sepal_journal_max_bytes", "The bound of the journal and the files that it names; 0: no bound")
-      .sample(real(disk.journal_bytes_max));
-  to.gauge("sepal_journal_unsynced_bytes", "What was recorded and is not known to be on the disk")
-      .sample(real(journal.position - std::min(journal.position, journal.synced_position)));
-  to.counter("sepal_journal_recorded_bytes", "Bytes that were recorded, in the history of the data directory")
-      .sample(real(journal.position));
-  to.counter("sepal_journal_syncs", "Syncs of the journal").sample(real(journal.syncs));
-  to.counter("sepal_journal_syncs_failed", "Syncs of the journal that failed")
-      .sample(real(journal.failed_syncs));
-  to.gauge("sepal_adopted_bytes", "Files that the journal names").sample(real(disk.adopted_bytes));
-  to.gauge("sepal_disk_reserve_bytes", "Room that is kept for a full disk").sample(real(disk.reserve_bytes));
+  to.gauge("sepal_journal_on", "1 if changes are recorded",
+           services.options.journal != keyspace::JournalPolicy::off);
+  to.gauge("sepal_journal_accepting", "0 while changes are refused because they cannot be recorded",
+           journal.accepting);
+  to.gauge("sepal_journal_waits_for_save", "1 while the journal may not grow until a save has ended",
+           journal.waits_for_save);
+  to.gauge("sepal_journal_bytes", "The journal on the disk", journal.bytes);
+  to.gauge("sepal_journal_max_bytes", "The bound of the journal and the files that it names; 0: no bound",
+           disk.journal_bytes_max);
+  to.gauge("sepal_journal_unsynced_bytes", "What was recorded and is not known to be on the disk",
+           journal.position - std::min(journal.position, journal.synced_position));
+  to.counter("sepal_journal_recorded_bytes", "Bytes that were recorded, in the history of the data directory",
+             journal.position);
+  to.counter("sepal_journal_syncs", "Syncs of the journal", journal.syncs);
+  to.counter("sepal_journal_syncs_failed", "Syncs of the journal that failed", journal.failed_syncs);
+  to.gauge("sepal_adopted_bytes", "Files that the journal names", disk.adopted_bytes);
+  to.gauge("sepal_disk_reserve_bytes", "Room that is kept for a full disk", disk.reserve_bytes);
 }
 
 void export_saves(const Services& services, const MetricsMoment& moment, Exposition& to) {
   const SaveStatus save = services.persistence.status();
-  const auto real = [](std::uint64_t value) { return static_cast<double>(value); };
-  to.counter("sepal_saves", "Saves that ended well").sample(real(save.saves_done));
-  to.counter("sepal_saves_failed", "Saves that failed").sample(real(save.saves_failed));
-  to.gauge("sepal_save_ok", "1 if the last save ended well, or none has ended yet")
-      .sample(save.last_ok ? 1 : 0);
-  to.gauge("sepal_save_running", "1 while a save runs").sample(save.running ? 1 : 0);
-  to.gauge("sepal_save_progress_ratio", "How much of the running save is done").sample(save.progress);
-  to.gauge("sepal_save_duration_seconds", "How long the last save took")
-      .sample(seconds_of(save.last_duration));
-  to.gauge("sepal_save_bytes", "What the last save wrote").sample(real(save.last_bytes));
-  to.gauge("sepal_save_age_seconds", "Since the last save that ended well, or since the start")
-      .sample(seconds_of(moment.now - save.last_success));
-  to.gauge("sepal_changes_unsaved", "Changes that no finished save holds").sample(real(save.changes_since));
+  to.counter("sepal_saves", "Saves that ended well", save.saves_done);
+  to.counter("sepal_saves_failed", "Saves that failed", save.saves_failed);
+  to.gauge("sepal_save_ok", "1 if the last save ended well, or none has ended yet", save.last_ok);
+  to.gauge("sepal_save_running", "1 while a save runs", save.running);
+  to.gauge("sepal_save_progress_ratio", "How much of the running save is done", save.progress);
+  to.gauge("sepal_save_duration_seconds", "How long the last save took", seconds_of(save.last_duration));
+  to.gauge("sepal_save_bytes", "What the last save wrote", save.last_bytes);
+  to.gauge("sepal_save_age_seconds", "Since the last save that ended well, or since the start",
+           seconds_of(moment.now - save.last_success));
+  to.gauge("sepal_changes_unsaved", "Changes that no finished save holds", save.changes_since);
 }
 
 // What is told about each filter. A value is nothing where it is not known.

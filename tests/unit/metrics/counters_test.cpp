@@ -8,7 +8,7 @@ using sepal::metrics::Counter;
 using sepal::metrics::Histogram;
 using sepal::metrics::RecentPeak;
 
-TEST_CASE("a counter adds up and can start again", "[metrics]") {
+TEST_CASE("a counter adds up and can start again") {
   Counter counter;
   CHECK(counter.get() == 0);
   counter.add();
@@ -18,7 +18,7 @@ TEST_CASE("a counter adds up and can start again", "[metrics]") {
   CHECK(counter.get() == 0);
 }
 
-TEST_CASE("a reader never sees a counter run backwards", "[metrics]") {
+TEST_CASE("a reader never sees a counter run backwards") {
   constexpr std::uint64_t additions = 100'000;
   Counter counter;
   std::thread writer([&] {
@@ -36,7 +36,7 @@ TEST_CASE("a reader never sees a counter run backwards", "[metrics]") {
   CHECK(counter.get() == additions);
 }
 
-TEST_CASE("the buckets cover all values without gaps or overlaps", "[metrics]") {
+TEST_CASE("the buckets cover all values without gaps or overlaps") {
   for (std::size_t bucket = 0; bucket + 1 < Histogram::bucket_count; ++bucket) {
     const std::uint64_t last = Histogram::upper_bound(bucket);
     CHECK(Histogram::bucket_of(last) == bucket);
@@ -46,7 +46,7 @@ TEST_CASE("the buckets cover all values without gaps or overlaps", "[metrics]") 
   CHECK(Histogram::bucket_of(UINT64_MAX) == Histogram::bucket_count - 1);
 }
 
-TEST_CASE("a bucket's bound is at most a quarter above its values", "[metrics]") {
+TEST_CASE("a bucket's bound is at most a quarter above its values") {
   for (std::uint64_t value = 1; value < std::uint64_t{1} << 36; value += 1 + value / 97) {
     const std::uint64_t bound = Histogram::upper_bound(Histogram::bucket_of(value));
     REQUIRE(bound >= value);
@@ -54,7 +54,7 @@ TEST_CASE("a bucket's bound is at most a quarter above its values", "[metrics]")
   }
 }
 
-TEST_CASE("a histogram counts each value in its bucket", "[metrics]") {
+TEST_CASE("a histogram counts each value in its bucket") {
   Histogram histogram;
   histogram.add(5);
   histogram.add(1000, 3);
@@ -69,7 +69,7 @@ TEST_CASE("a histogram counts each value in its bucket", "[metrics]") {
   CHECK(histogram.count(5) == 0);
 }
 
-TEST_CASE("a recent peak forgets what is older than its slots", "[metrics]") {
+TEST_CASE("a recent peak forgets what is older than its slots") {
   RecentPeak peak;
   CHECK(peak.get() == 0);
   peak.add(9);

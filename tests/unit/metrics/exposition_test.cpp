@@ -11,7 +11,7 @@ namespace {
 std::string written(Format format) {
   Exposition exposition(format);
   exposition.counter("x_requests", "Requests").sample({{"command", "get"}}, 3);
-  exposition.gauge("x_keys", "Keys").sample(0.5);
+  exposition.gauge("x_keys", "Keys", 0.5);
   const std::vector<Exposition::Bucket> buckets{{.bound = 0.001, .count = 1}, {.bound = 2, .count = 4}};
   exposition.histogram("x_seconds", "Time").series({{"command", "get"}}, buckets, 7.25, 5);
   return std::move(exposition).finish();
@@ -19,7 +19,7 @@ std::string written(Format format) {
 
 }  // namespace
 
-TEST_CASE("the text is what Prometheus reads", "[metrics]") {
+TEST_CASE("the text is what Prometheus reads") {
   CHECK(written(Format::prometheus) ==
         "# HELP x_requests_total Requests\n"
         "# TYPE x_requests_total counter\n"
@@ -36,24 +36,24 @@ TEST_CASE("the text is what Prometheus reads", "[metrics]") {
         "x_seconds_count{command=\"get\"} 5\n");
 }
 
-TEST_CASE("OpenMetrics names a counter's family without _total, and has an end", "[metrics]") {
+TEST_CASE("OpenMetrics names a counter's family without _total, and has an end") {
   const std::string text = written(Format::open_metrics);
   CHECK(text.starts_with("# HELP x_requests Requests\n# TYPE x_requests counter\nx_requests_total{"));
   CHECK(text.ends_with("x_seconds_count{command=\"get\"} 5\n# EOF\n"));
 }
 
-TEST_CASE("labels are escaped, and numbers may be infinite", "[metrics]") {
+TEST_CASE("labels are escaped, and numbers may be infinite") {
   Exposition exposition(Format::prometheus);
   exposition.gauge("x", "X").sample({{"key", "a\"b\\c\nd"}}, std::numeric_limits<double>::infinity());
-  exposition.gauge("y", "Y").sample(std::numeric_limits<double>::quiet_NaN());
-  exposition.gauge("z", "Z").sample(1e300);
+  exposition.gauge("y", "Y", std::numeric_limits<double>::quiet_NaN());
+  exposition.gauge("z", "Z", 1e300);
   CHECK(std::move(exposition).finish() ==
         "# HELP x X\n# TYPE x gauge\nx{key=\"a\\\"b\\\\c\\nd\"} +Inf\n"
         "# HELP y Y\n# TYPE y gauge\ny NaN\n"
         "# HELP z Z\n# TYPE z gauge\nz 1e+300\n");
 }
 
-TEST_CASE("bytes that are no UTF-8 are shown as digits", "[metrics]") {
+TEST_CASE("bytes that are no UTF-8 are shown as digits") {
   CHECK(printable("plain") == "plain");
   CHECK(printable("gr\xc3\xbc\xc3\x9f"
                   "e \xe2\x82\xac \xf0\x9f\x8c\xbc") ==
