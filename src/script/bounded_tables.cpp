@@ -18,7 +18,6 @@ int length(lua_State* lua) {
   return static_cast<int>(std::min<std::size_t>(lua_objlen(lua, 1), std::numeric_limits<int>::max() - 1));
 }
 
-// Moves the value at `from` to `to`.
 void move_value(lua_State* lua, int from, int to) {
   State::of(lua).spend(lua, moved_cost);
   lua_rawgeti(lua, 1, from);

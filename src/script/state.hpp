@@ -30,7 +30,6 @@ class State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  // The state that this Lua belongs to.
   static State& of(lua_State* lua);
 
   [[nodiscard]] bool has_compiled(const Source& source) const { return compiled_.contains(&source); }

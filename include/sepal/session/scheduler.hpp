@@ -132,7 +132,6 @@ class Scheduler {
 
   // --- between turns, followed by release_replies() ---
 
-  // Whether clients are paused.
   [[nodiscard]] bool has_paused() const { return !paused_.empty(); }
   // When to call end_pause(); nothing: no client is paused.
   [[nodiscard]] std::optional<SteadyTime> paused_until() const {

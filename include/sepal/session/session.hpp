@@ -185,7 +185,6 @@ class Session {
   [[nodiscard]] bool is_monitor() const { return client_.monitoring != nullptr; }
   // The beginning of a long reply has left, and its rest has not.
   [[nodiscard]] bool is_inside_reply() const { return reply_.has_later(); }
-  // When the last batch began.
   [[nodiscard]] SteadyTime last_run_at() const { return last_run_at_; }
   // When the last batch ended.
   [[nodiscard]] SteadyTime last_run_until() const { return last_run_until_; }

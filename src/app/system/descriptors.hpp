@@ -17,7 +17,6 @@ class Descriptors {
   // counted as needed. Errors: io if none is left for a client; the sentence names how many are needed.
   static Result<Descriptors> plan(const server::ServerOptions& options, std::uint64_t other_count);
 
-  // How many descriptors the process may open.
   [[nodiscard]] std::uint64_t limit() const { return limit_; }
   // How many descriptors the process needs to serve this many clients.
   [[nodiscard]] std::uint64_t needed_for(std::uint64_t clients) const { return reserved_ + clients; }

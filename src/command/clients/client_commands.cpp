@@ -51,7 +51,6 @@ Next set_switch(Context& context, bool& which) {
   return Next::done;
 }
 
-// Which clients CLIENT LIST shows.
 struct ListFilter {
   bool any_type = true;                           // false: a type that no client has
   std::optional<std::vector<std::uint64_t>> ids;  // sorted: a request may name a million

@@ -37,7 +37,6 @@ constexpr std::size_t run_together_max = 64;
 // for ever: a journal at its bound makes no further segments.
 constexpr std::uint64_t journal_part = 2;
 
-// The words of one command of a group.
 std::vector<std::string_view> words_of(const Transaction& transaction, const Transaction::Group& group,
                                        std::size_t command) {
   SEPAL_ASSERT(command < group.command_count, "a command that the group does not have");

@@ -13,7 +13,6 @@
 namespace sepal::command {
 
 [[nodiscard]] std::uint64_t sum_of(const Services& services, metrics::Counter WorkerStats::*counter);
-// The greatest value of all workers.
 [[nodiscard]] std::uint64_t greatest_of(const Services& services, metrics::RecentPeak WorkerStats::*peak);
 
 // One row's counters.

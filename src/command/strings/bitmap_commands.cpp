@@ -169,7 +169,6 @@ struct Sources {
       if (string != nullptr) longest = std::max(longest, string->length());
     return longest;
   }
-  // How many bytes are read for the result.
   [[nodiscard]] std::uint64_t read_bytes() const { return length() * strings.size(); }
   // Bytes [offset, offset + to.size()) of the result. `other` is as long.
   void read(std::uint64_t offset, std::span<std::byte> to, std::span<std::byte> other) const {

@@ -32,7 +32,6 @@ std::string_view string_refusal(Errc code) {
   }
 }
 
-// A Source of bytes of a string.
 class StringBytes final : public resp::Source {
  public:
   StringBytes(keyspace::Keyspace& keyspace, strings::String& string, std::uint64_t offset)

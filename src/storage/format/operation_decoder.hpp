@@ -67,7 +67,6 @@ class OperationDecoder {
   explicit OperationDecoder(std::span<const std::byte> body) : body_(body) {}
 
   [[nodiscard]] bool at_end() const { return body_.at_end(); }
-  // The offset of the next operation in the body.
   [[nodiscard]] std::size_t offset() const { return body_.offset(); }
   // Not called at the end. The result is valid until the next call. Errors, with what is wrong, without a
   // place: damaged; unsupported_version for a value of a kind that this build does not know.

@@ -32,7 +32,6 @@ class SealedWriter {
     SEPAL_ASSERT(file_ != nullptr, "there is no file to write to");
   }
 
-  // Appends bytes of any length.
   Result<void> append(std::span<const std::byte> bytes);
   // A place for `count` bytes, at most SaveBuffer::capacity, to be filled before the next call.
   Result<std::span<std::byte>> append_place(std::size_t count);

@@ -14,7 +14,6 @@
 namespace sepal::storage {
 namespace {
 
-// `write_record` writes the only record.
 template <class WriteRecord>
 Result<WrittenFile> write_synced(std::unique_ptr<File> to, std::uint64_t bitmap_bytes,
                                  const ProgressSink& progress, const WriteRecord& write_record) {

@@ -33,7 +33,6 @@ auto* find_entry(const List& list, std::size_t entry) {
   return found == list.end() || found->entry != entry ? nullptr : &*found;
 }
 
-// One value of a snapshot.
 class SnapshotValue {
  public:
   SnapshotValue(const Snapshot& snapshot, const Place& at) : snapshot_(snapshot), at_(at) {}

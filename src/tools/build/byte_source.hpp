@@ -25,9 +25,7 @@ class ByteSource {
   [[nodiscard]] virtual std::uint64_t position() const = 0;
 };
 
-// The name of standard input on the command line.
 inline constexpr const char* standard_input = "-";
-// The name of an input for messages.
 [[nodiscard]] std::string input_name(const std::string& path);
 
 // The bytes of the items: see list_source(). For a regular file, every call begins at the same place as the

@@ -59,7 +59,6 @@ struct RdbKey {
   rdb::String string;
 };
 
-// What an RDB file has beside keys.
 struct RdbBeside {
   // Redis wrote the file as the base of an append-only file. Other files may have later changes.
   bool is_append_only_base = false;

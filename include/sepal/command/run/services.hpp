@@ -125,7 +125,6 @@ class ClientBuffers {
   [[nodiscard]] std::uint64_t strangers() const { return strangers_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t total() const { return replies() + requests(); }
 
-  // A client is closed because of them.
   void client_closed() { closed_count_.fetch_add(1, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t closed_count() const { return closed_count_.load(std::memory_order_relaxed); }
   void reset_closed_count() { closed_count_.store(0, std::memory_order_relaxed); }

@@ -13,7 +13,6 @@
 
 namespace sepal::command {
 
-// Which filters are watched.
 struct WatchedFilters {
   std::uint64_t filters_max = 0;
   std::string_view pattern;

@@ -115,7 +115,6 @@ static_assert(sizeof(FrameSum) == 32 && alignof(FrameSum) == 1);
 [[nodiscard]] std::uint64_t frame_checksum(const FrameHead& head, std::uint64_t position,
                                            std::uint64_t body_checksum);
 
-// Numbers are at most segment_number_max.
 inline constexpr std::uint64_t segment_number_max = 999'999'999'999;
 // "journal-000000000007" for 7, and back; nothing for any other text.
 [[nodiscard]] std::string segment_name(std::uint64_t number);
