@@ -10,8 +10,7 @@ namespace first_save_test {
 
 using namespace sepal;
 using namespace sepal::storage;
-using test::SimulatedDisk;
-using test::Survival;
+using namespace test;
 
 namespace {
 
@@ -43,8 +42,7 @@ Outcome save_and_lose_power(SimulatedDisk& disk, const test::Filters& filters, s
 
 }  // namespace
 
-TEST_CASE("after a power loss at any step of the first save, a start finds nothing or all data",
-          "[storage][fault]") {
+TEST_CASE("after a power loss at any step of the first save, a start finds nothing or all data") {
   test::Filters filters;
   filters.add(0, "key", 5);
   const auto whole = [&](const test::LoadOutcome& loaded) {
@@ -74,7 +72,7 @@ TEST_CASE("after a power loss at any step of the first save, a start finds nothi
   }
 }
 
-TEST_CASE("a first save that fails at any step can be repeated until it succeeds", "[storage][fault]") {
+TEST_CASE("a first save that fails at any step can be repeated until it succeeds") {
   test::Filters filters;
   filters.add(0, "key", 5);
   bool finished = false;

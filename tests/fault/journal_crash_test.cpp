@@ -21,9 +21,7 @@ namespace journal_crash_test {
 
 using namespace sepal;
 using storage::JournalPolicy;
-using test::JournaledWorld;
-using test::SimulatedDisk;
-using test::Survival;
+using namespace test;
 
 namespace {
 
@@ -304,32 +302,30 @@ std::uint64_t crash_everywhere(JournalPolicy policy, const Run& run,
 
 }  // namespace
 
-TEST_CASE("under always, a crash at any step loses no answered change", "[storage][fault][crash]") {
+TEST_CASE("under always, a crash at any step loses no answered change", "[crash]") {
   CHECK(crash_everywhere(JournalPolicy::always, &Crashes::run) > 0);
 }
 
 TEST_CASE("under everysec, a power cut loses nothing before the last sync, and a kill loses nothing",
-          "[storage][fault][crash]") {
+          "[crash]") {
   CHECK(crash_everywhere(JournalPolicy::everysec, &Crashes::run) > 0);
 }
 
 TEST_CASE("under always, a crash at any step leaves each string as some prefix of its changes made it",
-          "[storage][fault][crash]") {
+          "[crash]") {
   crash_everywhere(JournalPolicy::always, &Crashes::run, test::Strings::longer);
 }
 
 TEST_CASE("under everysec, a crash at any step leaves each string as some prefix of its changes made it",
-          "[storage][fault][crash]") {
+          "[crash]") {
   crash_everywhere(JournalPolicy::everysec, &Crashes::run, test::Strings::longer);
 }
 
-TEST_CASE("after errors of the disk, no durable change is lost, and changes are accepted again",
-          "[storage][fault][crash]") {
+TEST_CASE("after errors of the disk, no durable change is lost, and changes are accepted again", "[crash]") {
   crash_everywhere(GENERATE(JournalPolicy::always, JournalPolicy::everysec), &Crashes::run_failing);
 }
 
-TEST_CASE("changes after a crash are not lost, whenever the journal was off before",
-          "[storage][fault][crash]") {
+TEST_CASE("changes after a crash are not lost, whenever the journal was off before", "[crash]") {
   CHECK(crash_everywhere(JournalPolicy::everysec, &Crashes::run_switching) > 0);
 }
 

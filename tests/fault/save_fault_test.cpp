@@ -9,8 +9,7 @@ namespace save_fault_test {
 
 using namespace sepal;
 using namespace sepal::storage;
-using test::SimulatedDisk;
-using test::Survival;
+using namespace test;
 
 namespace {
 
@@ -80,8 +79,8 @@ bool without_remains(SimulatedDisk& disk) {
 
 }  // namespace
 
-TEST_CASE("after a power loss at any step of a save, a load finds the whole old or the whole new generation",
-          "[storage][fault]") {
+TEST_CASE(
+    "after a power loss at any step of a save, a load finds the whole old or the whole new generation") {
   const Generations generations;
   for (const Survival survival : {Survival::synced, Survival::all, Survival::chance}) {
     const std::uint64_t tries = survival == Survival::chance ? chances : 1;
@@ -107,7 +106,7 @@ TEST_CASE("after a power loss at any step of a save, a load finds the whole old 
   }
 }
 
-TEST_CASE("the save of these fault tests links files", "[storage][fault]") {
+TEST_CASE("the save of these fault tests links files") {
   const Generations generations;
   Start start(generations);
   const auto report = start.directory->save(generations.new_filters.snapshot(), {});
@@ -116,8 +115,7 @@ TEST_CASE("the save of these fault tests links files", "[storage][fault]") {
 }
 
 // Each save links files that the save before has linked, and files that a load has read.
-TEST_CASE("after a power loss at any step of several saves, a file that each save linked is whole",
-          "[storage][fault]") {
+TEST_CASE("after a power loss at any step of several saves, a file that each save linked is whole") {
   const Generations generations;
   bool finished = false;
   for (std::uint64_t step = 0; !finished; ++step) {
@@ -144,8 +142,7 @@ TEST_CASE("after a power loss at any step of several saves, a file that each sav
   }
 }
 
-TEST_CASE("after a power loss at any step of the first save, a load finds nothing or the new generation",
-          "[storage][fault]") {
+TEST_CASE("after a power loss at any step of the first save, a load finds nothing or the new generation") {
   const Generations generations;
   bool finished = false;
   for (std::uint64_t step = 0; !finished; ++step) {
@@ -168,8 +165,7 @@ TEST_CASE("after a power loss at any step of the first save, a load finds nothin
   }
 }
 
-TEST_CASE("a save that fails at any step leaves a whole generation, and the next save works",
-          "[storage][fault]") {
+TEST_CASE("a save that fails at any step leaves a whole generation, and the next save works") {
   const Generations generations;
   const Errc code = GENERATE(Errc::io, Errc::disk_full, Errc::read_only, Errc::not_found);
   INFO("error " << static_cast<int>(code));
@@ -193,8 +189,7 @@ TEST_CASE("a save that fails at any step leaves a whole generation, and the next
 
 TEST_CASE(
     "a failed save and then a power loss leave the whole old or the whole new generation, also with a "
-    "restart between them",
-    "[storage][fault]") {
+    "restart between them") {
   const Generations generations;
   const bool restarts = GENERATE(false, true);
   at_each_step([&](std::uint64_t step) {
@@ -216,8 +211,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("a disk that gets full at any step makes the save fail, and keeps the old generation",
-          "[storage][fault]") {
+TEST_CASE("a disk that gets full at any step makes the save fail, and keeps the old generation") {
   const Generations generations;
   at_each_step([&](std::uint64_t step) {
     Start start(generations);
@@ -236,7 +230,7 @@ TEST_CASE("a disk that gets full at any step makes the save fail, and keeps the 
   });
 }
 
-TEST_CASE("a load that fails at any step reports the error, and the next load works", "[storage][fault]") {
+TEST_CASE("a load that fails at any step reports the error, and the next load works") {
   const Generations generations;
   at_each_step([&](std::uint64_t step) {
     Start start(generations);

@@ -22,8 +22,7 @@ namespace formats_test {
 
 using namespace sepal;
 using namespace sepal::storage;
-using test::Bytes;
-using test::SimulatedDisk;
+using namespace test;
 
 namespace {
 
@@ -376,8 +375,7 @@ void require_journaled(const std::string& version, const std::vector<Expected>& 
 // Version 5 is what Sepal 0.1.0 wrote. Version 6 has a SYNCED, version 7 has groups of frames, version 8 has
 // strings, version 9 has bitmaps of clients, version 10 has an identity, and version 11 names the kind of
 // each value that is made or changed.
-TEST_CASE("data directories of versions 5 to 11 can be read, with adopted filters, mirrors and databases",
-          "[golden]") {
+TEST_CASE("data directories of versions 5 to 11 can be read, with adopted filters, mirrors and databases") {
   const bloom::FilterOptions plain{.seed = 5};
   const bloom::FilterOptions of_source{.seed = 8};
   const bloom::FilterOptions of_target{.seed = 9};
@@ -407,7 +405,7 @@ TEST_CASE("data directories of versions 5 to 11 can be read, with adopted filter
                       .items_before = 0}});
 }
 
-TEST_CASE("a directory of an earlier version has no identity, and gets one", "[golden]") {
+TEST_CASE("a directory of an earlier version has no identity, and gets one") {
   for (const std::string version : {"version-9", "version-10"}) {
     SimulatedDisk disk;
     read(version, disk);
@@ -421,7 +419,7 @@ TEST_CASE("a directory of an earlier version has no identity, and gets one", "[g
   }
 }
 
-TEST_CASE("files written today are equal to the newest golden files", "[golden]") {
+TEST_CASE("files written today are equal to the newest golden files") {
   SimulatedDisk written;
   write_newest(written);
   SimulatedDisk committed;

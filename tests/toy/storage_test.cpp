@@ -96,7 +96,7 @@ std::vector<std::string> facts_of(SimulatedDisk& disk, const Path& path) {
 
 }  // namespace
 
-TEST_CASE("a journal alone makes values of any kind, with what they have forgotten", "[toy]") {
+TEST_CASE("a journal alone makes values of any kind, with what they have forgotten") {
   World world;
   world.make(a);
   world.learn(a, "one");
@@ -110,7 +110,7 @@ TEST_CASE("a journal alone makes values of any kind, with what they have forgott
   CHECK(std::ranges::find(lines, R"(forgotten database=0 key="a" bytes=3)") != lines.end());
 }
 
-TEST_CASE("a change that a value cannot make is damage", "[toy]") {
+TEST_CASE("a change that a value cannot make is damage") {
   World world;
   world.make(a);
   world.journal.record(keyspace::Changed{.key = a, .kind = Toy::own_kind, .what = toy::forgotten});
@@ -123,7 +123,7 @@ TEST_CASE("a change that a value cannot make is damage", "[toy]") {
 }
 
 // A later generation would otherwise lack what the toy has forgotten and learned: its count is as before.
-TEST_CASE("a save links the file of a value that has not changed, and writes one that has", "[toy]") {
+TEST_CASE("a save links the file of a value that has not changed, and writes one that has") {
   SimulatedDisk disk;
   World world;
   auto directory = opened(disk);
@@ -148,7 +148,7 @@ TEST_CASE("a save links the file of a value that has not changed, and writes one
 
 // Between the freeze and the end of the save, the toy forgets and learns. The generation has the instant of
 // the freeze, and the journal the rest, from there on.
-TEST_CASE("a value that changes while a save reads it is held still", "[toy]") {
+TEST_CASE("a value that changes while a save reads it is held still") {
   SimulatedDisk disk;
   World world;
   world.make(a);
@@ -168,7 +168,7 @@ TEST_CASE("a value that changes while a save reads it is held still", "[toy]") {
   CHECK(started(disk)->members(a) == Members{"four", "one", "three"});
 }
 
-TEST_CASE("a crash at any step of a save leaves what the journal has", "[toy][fault]") {
+TEST_CASE("a crash at any step of a save leaves what the journal has") {
   for (std::uint64_t step = 1;; ++step) {
     SimulatedDisk disk;
     World world;
@@ -190,7 +190,7 @@ TEST_CASE("a crash at any step of a save leaves what the journal has", "[toy][fa
   }
 }
 
-TEST_CASE("verify, inspect and salvage tell of values of any kind", "[toy]") {
+TEST_CASE("verify, inspect and salvage tell of values of any kind") {
   SimulatedDisk disk;
   World world;
   world.make(a);
@@ -214,7 +214,7 @@ TEST_CASE("verify, inspect and salvage tell of values of any kind", "[toy]") {
   CHECK(salvaged->items == 1);
 }
 
-TEST_CASE("every changed byte of a value in a file of its own is noticed", "[toy]") {
+TEST_CASE("every changed byte of a value in a file of its own is noticed") {
   const value::ValuePtr whole(new Toy);
   REQUIRE(static_cast<Toy&>(*whole).apply(toy::learned, "one"));
   SimulatedDisk disk;

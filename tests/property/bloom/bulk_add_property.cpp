@@ -86,8 +86,7 @@ void check_same(const Built& expected, const Built& built) {
 
 }  // namespace
 
-TEST_CASE("a bulk build gives the same filter as single adds, for any batches and threads",
-          "[filter][property]") {
+TEST_CASE("a bulk build gives the same filter as single adds, for any batches and threads") {
   CHECK(rc::check([] {
     const auto count = *rc::gen::inRange<std::uint64_t>(1, 40000);
     const FilterOptions options{.error_rate = *rc::gen::element(0.2, 0.01, 0.001, 1e-6),
@@ -104,7 +103,7 @@ TEST_CASE("a bulk build gives the same filter as single adds, for any batches an
   }));
 }
 
-TEST_CASE("a full filter that was built in bulk accepts its own items again", "[filter][property]") {
+TEST_CASE("a full filter that was built in bulk accepts its own items again") {
   const FilterOptions options{.error_rate = 0.001, .capacity = 20000, .expansion = 0, .seed = 5};
   Built expected{.filter = *Filter::create(options, plenty)};
   std::vector<Fingerprint> items;

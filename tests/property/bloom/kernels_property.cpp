@@ -126,8 +126,7 @@ void check_find(const Kernel& kernel, std::span<const Blocks> layers, const Pend
   REQUIRE(after.count == left);
 }
 
-TEST_CASE("every look-up kernel answers like the plain formula, in a layer of any shape and fill",
-          "[filter][property]") {
+TEST_CASE("every look-up kernel answers like the plain formula, in a layer of any shape and fill") {
   for (const Kernel& kernel : kernels()) {
     for (std::uint64_t seed = 0; seed < 3000; ++seed) {
       Scene scene(seed);
@@ -143,8 +142,7 @@ std::vector<std::uint64_t> words_of(const Blocks& blocks) {
   return {blocks.words, blocks.words + blocks.block_count * (blocks.block_bits / word_bits)};
 }
 
-TEST_CASE("every kernel sets exactly the bits of the plain formula, in blocks of any shape and fill",
-          "[filter][property]") {
+TEST_CASE("every kernel sets exactly the bits of the plain formula, in blocks of any shape and fill") {
   for (const Kernel& kernel : kernels()) {
     for (std::uint64_t seed = 0; seed < 3000; ++seed) {
       Scene scene(seed);
@@ -167,8 +165,7 @@ TEST_CASE("every kernel sets exactly the bits of the plain formula, in blocks of
   }
 }
 
-TEST_CASE("every look-up kernel answers like the plain formula, in several layers of any shapes",
-          "[filter][property]") {
+TEST_CASE("every look-up kernel answers like the plain formula, in several layers of any shapes") {
   for (const Kernel& kernel : kernels()) {
     for (std::uint64_t seed = 0; seed < 3000; ++seed) {
       CAPTURE(kernel.name, seed);
@@ -207,8 +204,7 @@ class Untouched {
   std::uint64_t* words_ = nullptr;
 };
 
-TEST_CASE("every look-up kernel finds items in layers of more than 2^32 words, bits or blocks",
-          "[filter][property]") {
+TEST_CASE("every look-up kernel finds items in layers of more than 2^32 words, bits or blocks") {
   constexpr std::uint64_t blocks_of_32_bits = 0xffffffff;
   for (Blocks blocks :
        {Blocks{nullptr, blocks_of_32_bits + 12346, 64, 3}, Blocks{nullptr, blocks_of_32_bits, 64, 3},
@@ -271,7 +267,7 @@ class Adder {
   Outcome outcome_;
 };
 
-TEST_CASE("a batch of adds gives the answers and bits of single adds", "[filter][property]") {
+TEST_CASE("a batch of adds gives the answers and bits of single adds") {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     for (const FilterOptions& options :
          {FilterOptions{.error_rate = 0.01, .capacity = 100'000, .expansion = 2},

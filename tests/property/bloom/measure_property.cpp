@@ -79,7 +79,7 @@ std::uint64_t absent_items() {
 
 }  // namespace
 
-TEST_CASE("the measured rate and items of a filter are those that it shows", "[filter][measure]") {
+TEST_CASE("the measured rate and items of a filter are those that it shows") {
   const double error_rate = GENERATE(0.1, 0.01, 0.001);
   const std::uint64_t capacity = GENERATE(20'000, 300'000);
   const std::uint64_t share = GENERATE(from_range(shares));
@@ -89,7 +89,7 @@ TEST_CASE("the measured rate and items of a filter are those that it shows", "[f
   check(**filter, given, absent_items());
 }
 
-TEST_CASE("the measured rate of many layers is that of all of them", "[filter][measure]") {
+TEST_CASE("the measured rate of many layers is that of all of them") {
   const std::uint32_t expansion = GENERATE(1, 2);
   const std::uint64_t capacity = 2'000;
   const auto filter =
@@ -100,7 +100,7 @@ TEST_CASE("the measured rate of many layers is that of all of them", "[filter][m
   check(**filter, given, absent_items());
 }
 
-TEST_CASE("the measured rate of RedisBloom's layers is theirs, small ones too", "[filter][measure]") {
+TEST_CASE("the measured rate of RedisBloom's layers is theirs, small ones too") {
   const double error_rate = GENERATE(0.05, 0.01, 0.001);
   const std::uint64_t capacity = GENERATE(10'000, 40'000, 300'000);
   const std::uint64_t share = GENERATE(from_range(shares));
@@ -111,7 +111,7 @@ TEST_CASE("the measured rate of RedisBloom's layers is theirs, small ones too", 
 }
 
 // The rate of these is well above fill^k, because the positions of items overlap.
-TEST_CASE("the measured rate of RedisBloom's smallest layers is theirs", "[filter][measure]") {
+TEST_CASE("the measured rate of RedisBloom's smallest layers is theirs") {
   const std::uint64_t capacity = GENERATE(20, 100, 500, 2'000);
   const auto filter =
       sepal::test::redisbloom_filter({.error_rate = 0.001, .capacity = capacity, .expansion = 0});
@@ -124,7 +124,7 @@ TEST_CASE("the measured rate of RedisBloom's smallest layers is theirs", "[filte
   CHECK(std::abs(measured.false_positive_rate - answered) <= 0.1 * answered + 4 * error);
 }
 
-TEST_CASE("a sample of a large filter is as right as the whole", "[filter][measure]") {
+TEST_CASE("a sample of a large filter is as right as the whole") {
   const auto filter = Filter::create({.error_rate = 0.01, .capacity = 3'000'000, .seed = 3}, plenty);
   REQUIRE(filter);
   add(**filter, 1'500'000);

@@ -211,7 +211,7 @@ class Scene {
   std::unique_ptr<bool[]> answers_;
 };
 
-TEST_CASE("a filter has the same bits and answers as a plain reference", "[filter][property]") {
+TEST_CASE("a filter has the same bits and answers as a plain reference") {
   for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6}) {
     for (const FilterOptions& options :
          {FilterOptions{.error_rate = 0.25, .capacity = 1, .expansion = 2},
@@ -230,8 +230,7 @@ TEST_CASE("a filter has the same bits and answers as a plain reference", "[filte
   }
 }
 
-TEST_CASE("a filter of RedisBloom has the same bits and answers as a plain model of its layout",
-          "[filter][property]") {
+TEST_CASE("a filter of RedisBloom has the same bits and answers as a plain model of its layout") {
   for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6}) {
     for (const test::RedisBloomRequest& request :
          {test::RedisBloomRequest{.error_rate = 0.125, .capacity = 1, .expansion = 2},

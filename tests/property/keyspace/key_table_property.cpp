@@ -82,7 +82,7 @@ void prefetch_some(const KeyTable& table, std::uint64_t first) {
 
 }  // namespace
 
-TEST_CASE("a key table behaves like an ordered map, for any hashes", "[keyspace][property]") {
+TEST_CASE("a key table behaves like an ordered map, for any hashes") {
   const NamedHash named =
       GENERATE(NamedHash{"even", &hash64}, NamedHash{"few values", &few_values},
                NamedHash{"low bits only", &low_bits_only}, NamedHash{"high bits all one", &high_bits_all_one},

@@ -214,7 +214,7 @@ class Trial {
 
 }  // namespace
 
-TEST_CASE("a keyspace answers like a model made of maps", "[keyspace][property]") {
+TEST_CASE("a keyspace answers like a model made of maps") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(1, 9));
   const int name_count = GENERATE(5, 300, 5000);
   INFO("seed " << seed << ", names " << name_count);

@@ -20,8 +20,7 @@ using keyspace::database_count;
 using keyspace::DatabaseKey;
 using keyspace::Keyspace;
 using keyspace::Mutator;
-using test::Recorded;
-using test::RecordingJournal;
+using namespace test;
 
 // A filter model with plain arithmetic.
 struct ModelLayer {
@@ -244,7 +243,7 @@ class Worker {
 
 }  // namespace
 
-TEST_CASE("a replay of the recorded changes makes the same keyspace", "[keyspace][property]") {
+TEST_CASE("a replay of the recorded changes makes the same keyspace") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(1, 9));
   CAPTURE(seed);
   sepal::test::FreeingHousekeeper housekeeper;
@@ -259,8 +258,7 @@ TEST_CASE("a replay of the recorded changes makes the same keyspace", "[keyspace
   CHECK_FALSE(journal.misused);
 }
 
-TEST_CASE("a replay of changes that several threads recorded makes the same keyspace",
-          "[keyspace][property][threads]") {
+TEST_CASE("a replay of changes that several threads recorded makes the same keyspace") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(1, 4));
   CAPTURE(seed);
   constexpr std::size_t thread_count = 4;

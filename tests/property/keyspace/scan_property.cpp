@@ -86,8 +86,7 @@ void check_promise(const std::map<std::string, int>& times_returned, int staying
 
 }  // namespace
 
-TEST_CASE("a scan returns each key that stays exactly once, while other keys come and go",
-          "[keyspace][property]") {
+TEST_CASE("a scan returns each key that stays exactly once, while other keys come and go") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(1, 11));
   const int staying_count = GENERATE(1, 100, 5000);
   INFO("seed " << seed << ", staying " << staying_count);
@@ -97,8 +96,7 @@ TEST_CASE("a scan returns each key that stays exactly once, while other keys com
   check_promise(times_returned, staying_count);
 }
 
-TEST_CASE("a scan returns each key that stays exactly once, while the table grows and shrinks",
-          "[keyspace][property]") {
+TEST_CASE("a scan returns each key that stays exactly once, while the table grows and shrinks") {
   constexpr int staying_count = 3000;
   constexpr std::uint64_t passing_count = 20'000;
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(1, 4));

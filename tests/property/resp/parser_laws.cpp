@@ -8,11 +8,7 @@
 namespace parser_laws {
 
 using namespace sepal;
-using test::encode_request;
-using test::Neighbours;
-using test::parse_in_pieces;
-using test::parse_stream;
-using test::parse_whole;
+using namespace test;
 
 namespace {
 
@@ -96,7 +92,7 @@ resp::ParserLimits random_limits(Random& random) {
 
 }  // namespace
 
-TEST_CASE("a parser gives the same requests wherever its input is cut", "[resp][property]") {
+TEST_CASE("a parser gives the same requests wherever its input is cut") {
   for (std::uint64_t seed = 0; seed < seed_count; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
@@ -114,7 +110,7 @@ TEST_CASE("a parser gives the same requests wherever its input is cut", "[resp][
   }
 }
 
-TEST_CASE("neighbours that are taken together are the same requests as one by one", "[resp][property]") {
+TEST_CASE("neighbours that are taken together are the same requests as one by one") {
   for (std::uint64_t seed = 0; seed < seed_count; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
@@ -138,7 +134,7 @@ TEST_CASE("neighbours that are taken together are the same requests as one by on
   }
 }
 
-TEST_CASE("the words of a request are the words that were encoded", "[resp][property]") {
+TEST_CASE("the words of a request are the words that were encoded") {
   for (std::uint64_t seed = 0; seed < seed_count; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
@@ -156,8 +152,7 @@ TEST_CASE("the words of a request are the words that were encoded", "[resp][prop
   }
 }
 
-TEST_CASE("an inline word in quotes with every byte escaped is read as the original word",
-          "[resp][property]") {
+TEST_CASE("an inline word in quotes with every byte escaped is read as the original word") {
   static constexpr char digits[] = "0123456789abcdef";
   for (std::uint64_t seed = 0; seed < seed_count; ++seed) {
     INFO("seed " << seed);
@@ -178,7 +173,7 @@ TEST_CASE("an inline word in quotes with every byte escaped is read as the origi
   }
 }
 
-TEST_CASE("random bytes end in requests, an error or a wait", "[resp][property]") {
+TEST_CASE("random bytes end in requests, an error or a wait") {
   for (std::uint64_t seed = 0; seed < seed_count; ++seed) {
     INFO("seed " << seed);
     Random random(seed);

@@ -17,12 +17,7 @@ namespace sepal::session::accounting_property {
 namespace {
 
 using namespace std::string_view_literals;
-using test::Ledger;
-using test::Pipeline;
-using test::ReplyLines;
-using test::StressOptions;
-using test::StressWorker;
-using test::StressWorld;
+using namespace test;
 
 constexpr std::size_t item_total = 800;
 constexpr std::size_t phase_items_max = 300;
@@ -355,8 +350,7 @@ class Overseer {
   StressWorker& worker_;
 };
 
-TEST_CASE("many workers answer 1 exactly once for each new item, and deny no answered item",
-          "[session][property][stress]") {
+TEST_CASE("many workers answer 1 exactly once for each new item, and deny no answered item", "[stress]") {
   const StressOptions options = StressOptions::from_environment();
   INFO(options.rerun());
   Run run(options);

@@ -8,8 +8,7 @@
 namespace sepal::session::round_property {
 namespace {
 
-using test::request;
-using test::RoundWorld;
+using namespace test;
 using Item = std::pair<std::string, std::string>;  // key and item
 
 struct Asked {
@@ -43,8 +42,7 @@ char answer_in(std::string reply) {
   return reply[1];
 }
 
-TEST_CASE("in rounds, each new item is answered 1 exactly once, and no answered item is denied",
-          "[session]") {
+TEST_CASE("in rounds, each new item is answered 1 exactly once, and no answered item is denied") {
   CHECK(rc::check("rounds", [] {
     const auto count = static_cast<std::size_t>(*rc::gen::inRange(1, 17));
     RoundWorld world(count);

@@ -14,9 +14,7 @@
 namespace sepal::session::scheduler_property {
 namespace {
 
-using test::Peer;
-using test::request;
-using test::SchedulerWorld;
+using namespace test;
 
 std::uint64_t number_of(const char* name, std::uint64_t otherwise) {
   const char* const text = std::getenv(name);
@@ -221,7 +219,7 @@ class Walk {
   std::uint64_t items_ = 0;
 };
 
-TEST_CASE("in a random walk no reply is lost, early or out of order", "[session]") {
+TEST_CASE("in a random walk no reply is lost, early or out of order") {
   const std::uint64_t steps = number_of("SEPAL_SCHEDULER_STEPS", 200'000);
   const std::uint64_t first = number_of("SEPAL_SCHEDULER_SEED", 1);
   for (std::uint64_t walk = 0; walk * steps_of_walk < steps; ++walk) {

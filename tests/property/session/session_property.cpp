@@ -9,8 +9,7 @@
 namespace sepal::session::session_property {
 namespace {
 
-using test::request;
-using test::SessionWorld;
+using namespace test;
 using Step = Session::Step;
 
 std::string request_of_items(const std::string& command, const std::vector<std::string>& items) {
@@ -152,7 +151,7 @@ std::string reply_to(SessionWorld& world, const std::string& bytes) {
   return world.taken_output();
 }
 
-TEST_CASE("a long request answers what its parts answer as requests of their own", "[session][property]") {
+TEST_CASE("a long request answers what its parts answer as requests of their own") {
   CHECK(rc::check("long as short", [] {
     SessionWorld whole;
     SessionWorld parts;
@@ -182,8 +181,7 @@ TEST_CASE("a long request answers what its parts answer as requests of their own
   }));
 }
 
-TEST_CASE("requests that are run together answer as if they were run one after the other",
-          "[session][property]") {
+TEST_CASE("requests that are run together answer as if they were run one after the other") {
   CHECK(rc::check("together as one by one", [] {
     const std::vector<std::string> requests = random_neighbours();
     std::string together;
@@ -196,7 +194,7 @@ TEST_CASE("requests that are run together answer as if they were run one after t
   }));
 }
 
-TEST_CASE("the replies do not depend on the requests of other clients of the worker", "[session][property]") {
+TEST_CASE("the replies do not depend on the requests of other clients of the worker") {
   CHECK(rc::check("a session in rounds with others", [] {
     const std::string bytes = random_pipeline();
     const auto pieces =
@@ -205,7 +203,7 @@ TEST_CASE("the replies do not depend on the requests of other clients of the wor
   }));
 }
 
-TEST_CASE("the replies do not depend on where the requests are cut", "[session][property]") {
+TEST_CASE("the replies do not depend on where the requests are cut") {
   CHECK(rc::check("cut anywhere, same replies", [] {
     const std::string bytes = random_pipeline();
     const auto small =

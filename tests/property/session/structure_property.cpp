@@ -9,13 +9,7 @@ namespace sepal::session::structure_property {
 namespace {
 
 using namespace std::string_view_literals;
-using test::Complaint;
-using test::Ledger;
-using test::Pipeline;
-using test::ReplyLines;
-using test::StressOptions;
-using test::StressWorker;
-using test::StressWorld;
+using namespace test;
 
 // Small enough that there are no false positives.
 constexpr std::string_view exact_rate = "1e-12";
@@ -430,8 +424,7 @@ class Uploaded final : public Law {
   std::atomic<bool> is_uploaded_{false};
 };
 
-TEST_CASE("clients get right answers while other clients change the structure",
-          "[session][property][stress]") {
+TEST_CASE("clients get right answers while other clients change the structure", "[stress]") {
   const StressOptions options = StressOptions::from_environment();
   INFO(options.rerun());
   REQUIRE(options.thread_count < workers_max);

@@ -169,7 +169,7 @@ Result<storage::ReplayReport> replay(test::JournalFiles& journal, keyspace::Keys
 
 }  // namespace
 
-TEST_CASE("a replay of a journal onto an empty keyspace makes the recorded keyspace", "[storage][replay]") {
+TEST_CASE("a replay of a journal onto an empty keyspace makes the recorded keyspace") {
   for (std::uint64_t seed = 0; seed < case_count; ++seed) {
     INFO("seed " << seed);
     test::JournalFiles journal;
@@ -187,7 +187,7 @@ TEST_CASE("a replay of a journal onto an empty keyspace makes the recorded keysp
   }
 }
 
-TEST_CASE("a replay onto a generation that was saved meanwhile counts nothing twice", "[storage][replay]") {
+TEST_CASE("a replay onto a generation that was saved meanwhile counts nothing twice") {
   for (std::uint64_t seed = 0; seed < case_count; ++seed) {
     INFO("seed " << seed);
     test::JournalFiles journal;

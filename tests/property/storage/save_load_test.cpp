@@ -64,7 +64,7 @@ bool keeps_items(const bloom::Filter& filter, const std::string& key, std::uint6
 
 }  // namespace
 
-TEST_CASE("a load restores every bit and every answer of the saved filters", "[storage]") {
+TEST_CASE("a load restores every bit and every answer of the saved filters") {
   for (std::uint64_t seed = 0; seed < case_count; ++seed) {
     INFO("seed " << seed);
     std::mt19937_64 random(seed);
@@ -89,7 +89,7 @@ TEST_CASE("a load restores every bit and every answer of the saved filters", "[s
   }
 }
 
-TEST_CASE("a loaded filter grows like the saved one, and loses nothing", "[storage]") {
+TEST_CASE("a loaded filter grows like the saved one, and loses nothing") {
   for (std::uint64_t seed = 0; seed < case_count; ++seed) {
     INFO("seed " << seed);
     std::mt19937_64 random(seed);
@@ -151,8 +151,7 @@ void change_something(test::Filters& filters, std::mt19937_64& random) {
 
 }  // namespace
 
-TEST_CASE("each save holds the keyspace of its instant, whatever changed and whatever was linked",
-          "[storage]") {
+TEST_CASE("each save holds the keyspace of its instant, whatever changed and whatever was linked") {
   std::uint64_t linked_bytes = 0;
   for (std::uint64_t seed = 0; seed < case_count; ++seed) {
     INFO("seed " << seed);

@@ -300,8 +300,7 @@ class World {
 
 }  // namespace
 
-TEST_CASE("strings are what their changes make of texts, and a start from any save makes them again",
-          "[storage][string]") {
+TEST_CASE("strings are what their changes make of texts, and a start from any save makes them again") {
   const auto seed = static_cast<std::uint64_t>(GENERATE(range(1, 40)));
   CAPTURE(seed);
   World world(seed);

@@ -8,9 +8,7 @@ namespace item_stream_property {
 
 using namespace sepal;
 using namespace sepal::tools;
-using test::joined;
-using test::MemorySource;
-using test::read_all;
+using namespace test;
 
 namespace {
 
@@ -32,7 +30,7 @@ std::vector<std::string> some_items(ItemFormat format) {
 
 }  // namespace
 
-TEST_CASE("items are read back for any sizes of pieces and blocks", "[tools][property]") {
+TEST_CASE("items are read back for any sizes of pieces and blocks") {
   CHECK(rc::check([] {
     const ItemFormat format = *rc::gen::elementOf(formats);
     const auto items = some_items(format);
@@ -49,7 +47,7 @@ TEST_CASE("items are read back for any sizes of pieces and blocks", "[tools][pro
   }));
 }
 
-TEST_CASE("items are split as a simple reader of single bytes splits them", "[tools][property]") {
+TEST_CASE("items are split as a simple reader of single bytes splits them") {
   CHECK(rc::check([](const std::vector<bool>& delimiters, bool high_bit) {
     // Bytes that differ from the delimiter in one bit: the carries of a word-wise search could confuse them.
     const char delimiter = high_bit ? '\0' : '\n';

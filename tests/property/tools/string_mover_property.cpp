@@ -28,7 +28,7 @@ bool has_more(const std::string& one, const std::string& other) {
 
 }  // namespace
 
-TEST_CASE("the parts that are sent make the string of one that is zero", "[tools][migrate]") {
+TEST_CASE("the parts that are sent make the string of one that is zero") {
   CHECK(rc::check([] {
     const std::string bytes = drawn_string();
     std::string copy(bytes.size(), '\0');
@@ -45,7 +45,7 @@ TEST_CASE("the parts that are sent make the string of one that is zero", "[tools
   }));
 }
 
-TEST_CASE("the difference of two strings is that of their bits", "[tools][migrate]") {
+TEST_CASE("the difference of two strings is that of their bits") {
   CHECK(rc::check([] {
     const std::string first = drawn_string();
     std::string second = *rc::gen::arbitrary<bool>() ? drawn_string() : first;

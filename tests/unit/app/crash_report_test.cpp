@@ -72,7 +72,7 @@ bool has(const Crash& crash, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a wrong access is reported, and ends the process by its signal", "[app]") {
+TEST_CASE("a wrong access is reported, and ends the process by its signal") {
   const Crash crash = crash_of([] { *reinterpret_cast<volatile int*>(std::uintptr_t{0x10}) = 1; });
   CHECK(has(crash, "sepald crashed: signal=SIGSEGV address=0x10 "));
   CHECK(has(crash, "\n  sepald 1.2.3\n"));
@@ -81,26 +81,26 @@ TEST_CASE("a wrong access is reported, and ends the process by its signal", "[ap
   CHECK((WIFSIGNALED(crash.status) && WTERMSIG(crash.status) == SIGSEGV));
 }
 
-TEST_CASE("a line that another thread logs cannot stand in the head of a report", "[app]") {
+TEST_CASE("a line that another thread logs cannot stand in the head of a report") {
   const Crash crash = crash_of([] { std::abort(); });
   CHECK(crash.first_write.starts_with("\nsepald crashed: signal=SIGABRT sent_by_pid="));
   CHECK(crash.first_write.ends_with(" names the lines):\n"));
 }
 
-TEST_CASE("a broken invariant is reported with its text", "[app]") {
+TEST_CASE("a broken invariant is reported with its text") {
   const Crash crash = crash_of([] { SEPAL_ASSERT(1 + 1 == 3, "numbers are as they were"); });
   CHECK(has(crash, "signal=SIGABRT"));
   CHECK(has(crash, "numbers are as they were (1 + 1 == 3)"));
   CHECK((WIFSIGNALED(crash.status) && WTERMSIG(crash.status) == SIGABRT));
 }
 
-TEST_CASE("an exception that nothing catches is reported with its text", "[app]") {
+TEST_CASE("an exception that nothing catches is reported with its text") {
   const Crash crash = crash_of([] { std::thread([] { throw std::runtime_error("no luck"); }).join(); });
   CHECK(has(crash, "signal=SIGABRT"));
   CHECK(has(crash, "  thrown: no luck\n"));
 }
 
-TEST_CASE("a thread that has used up its stack is reported", "[app]") {
+TEST_CASE("a thread that has used up its stack is reported") {
   const Crash crash = crash_of([] {
     std::thread([] {
       name_this_thread("too deep");
@@ -112,7 +112,7 @@ TEST_CASE("a thread that has used up its stack is reported", "[app]") {
   CHECK(has(crash, "thread=too deep"));
 }
 
-TEST_CASE("several threads that crash at once make one report", "[app]") {
+TEST_CASE("several threads that crash at once make one report") {
   const Crash crash = crash_of([] {
     const auto fall = [] { *reinterpret_cast<volatile int*>(std::uintptr_t{0x20}) = 1; };
     std::thread one(fall);

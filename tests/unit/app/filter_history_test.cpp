@@ -22,13 +22,13 @@ FilterHistory after(int seconds) {
 
 }  // namespace
 
-TEST_CASE("a young history has a point every two seconds", "[history]") {
+TEST_CASE("a young history has a point every two seconds") {
   const FilterHistory history = after(7);
   REQUIRE(history.points().size() == 4);
   for (std::size_t i = 0; i < 4; ++i) CHECK(history.points()[i].fill == static_cast<float>(2 * i));
 }
 
-TEST_CASE("a history is bounded, and goes back to its beginning or an hour", "[history]") {
+TEST_CASE("a history is bounded, and goes back to its beginning or an hour") {
   for (const int seconds : {239, 240, 242, 1000, 3599, 3600, 3700, 20'000}) {
     const FilterHistory history = after(seconds);
     const auto& points = history.points();
@@ -43,7 +43,7 @@ TEST_CASE("a history is bounded, and goes back to its beginning or an hour", "[h
   }
 }
 
-TEST_CASE("a history that was not recorded for an hour begins again", "[history]") {
+TEST_CASE("a history that was not recorded for an hour begins again") {
   FilterHistory history = after(100);
   history.record({.at = SteadyTime{} + 2h, .fill = 1, .false_positive_rate = 0});
   CHECK(history.points().size() == 1);

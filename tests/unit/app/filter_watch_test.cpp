@@ -35,7 +35,7 @@ std::vector<std::string> keys_of(const FilterWatch& watch) {
 
 }  // namespace
 
-TEST_CASE("the watch finds the largest filters of all databases, largest first", "[watch]") {
+TEST_CASE("the watch finds the largest filters of all databases, largest first") {
   World world;
   for (int i = 0; i < 1000; ++i) world.create("small" + std::to_string(i), 100);
   world.create("large", 100'000);
@@ -51,7 +51,7 @@ TEST_CASE("the watch finds the largest filters of all databases, largest first",
   CHECK(largest.measured.fill == 0);
 }
 
-TEST_CASE("the watch sees filters come, change and go", "[watch]") {
+TEST_CASE("the watch sees filters come, change and go") {
   World world;
   world.create("a", 1000);
   const FilterWatch watch(world.gate, 1, world.keyspace, {.round_min = 1ms});
@@ -73,7 +73,7 @@ TEST_CASE("the watch sees filters come, change and go", "[watch]") {
   REQUIRE(test::eventually([&] { return keys_of(watch) == std::vector<std::string>{"a"}; }));
 }
 
-TEST_CASE("the watch leaves out keys that do not match, and keys that are too long", "[watch]") {
+TEST_CASE("the watch leaves out keys that do not match, and keys that are too long") {
   World world;
   world.create("user:1", 1000);
   world.create("other", 1000);
@@ -86,14 +86,14 @@ TEST_CASE("the watch leaves out keys that do not match, and keys that are too lo
   CHECK(keys_of(watch).back() == "user:\\xff");
 }
 
-TEST_CASE("a watch of no filters sees none and ends at once", "[watch]") {
+TEST_CASE("a watch of no filters sees none and ends at once") {
   World world;
   world.create("a", 1000);
   const FilterWatch watch(world.gate, 1, world.keyspace, {.filters_max = 0});
   CHECK(watch.seen()->empty());
 }
 
-TEST_CASE("the watch looks at one filter, which has a history once it was seen", "[watch]") {
+TEST_CASE("the watch looks at one filter, which has a history once it was seen") {
   World world;
   world.create("seen:a", 1000, 2);
   world.create("other", 1000);

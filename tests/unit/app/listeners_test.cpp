@@ -15,7 +15,7 @@ Listener unix_socket(const std::string& path) {
   return {.path = path, .address = {}};
 }
 
-TEST_CASE("a server listens at each address, and at its UNIX socket, whose path becomes absolute", "[app]") {
+TEST_CASE("a server listens at each address, and at its UNIX socket, whose path becomes absolute") {
   server::ServerOptions options;
   options.bind = {"127.0.0.1", "-::1"};
   CHECK(listeners_of(options, 7000) == std::vector{tcp("127.0.0.1", 7000), tcp("-::1", 7000)});
@@ -28,20 +28,20 @@ TEST_CASE("a server listens at each address, and at its UNIX socket, whose path 
   CHECK(listeners_of(options, 7000).front() == tcp("127.0.0.1", 7000));
 }
 
-TEST_CASE("addresses are shown as clients write them", "[app]") {
+TEST_CASE("addresses are shown as clients write them") {
   CHECK(shown(tcp("127.0.0.1", 6379)) == "127.0.0.1:6379");
   CHECK(shown(tcp("::1", 6379)) == "[::1]:6379");
   CHECK(shown(tls("::1", 6379)) == "tls://[::1]:6379");
   CHECK(shown(unix_socket("/run/a b")) == "/run/a b");
 }
 
-TEST_CASE("a note is read as the listener that it was made of", "[app]") {
+TEST_CASE("a note is read as the listener that it was made of") {
   for (const Listener& listener :
        {tcp("127.0.0.1", 1), tcp("*", 65535), tcp("-::1", 6379), unix_socket("/run/a b"), tls("*", 6380)})
     CHECK(listener_of(note_of(listener)) == listener);
 }
 
-TEST_CASE("a line that is no listener is left out", "[app]") {
+TEST_CASE("a line that is no listener is left out") {
   for (const char* const note :
        {"", "unix", "unix ", "tcp", "tcp ", "tcp 1.2.3.4", "tcp 1.2.3.4 ", "tcp  6379", "tcp 1.2.3.4 0",
         "tcp 1.2.3.4 65536", "tls 1.2.3.4", "tcp 1.2.3.4 -1", "tcp 1.2.3.4 6379 ", "pigeon a 1"})

@@ -71,7 +71,7 @@ void add_all(PageSettling& settling, const FilterPtr& filter) {
   for (const value::SmallPages& pages : found) settling.add(filter, pages);
 }
 
-TEST_CASE("layers in use are settled, and then the filter is released", "[app]") {
+TEST_CASE("layers in use are settled, and then the filter is released") {
   SettlingWorld world;
   const FilterPtr filter = used_filter(2);
   const std::vector<LayerView> layers = filter->layers();
@@ -88,7 +88,7 @@ TEST_CASE("layers in use are settled, and then the filter is released", "[app]")
   for (const LayerView& layer : layers) CHECK_FALSE(layer.fresh());
 }
 
-TEST_CASE("a dropped filter is freed without waiting for its layers", "[app]") {
+TEST_CASE("a dropped filter is freed without waiting for its layers") {
   SettlingWorld world;
   auto made = Filter::create({.error_rate = 1e-9, .capacity = 4'000'000}, plenty);
   REQUIRE(made);
@@ -109,7 +109,7 @@ TEST_CASE("a dropped filter is freed without waiting for its layers", "[app]") {
   world.settling.free_given_up();
 }
 
-TEST_CASE("the thread gives way to the others", "[app][scheduling]") {
+TEST_CASE("the thread gives way to the others", "[scheduling]") {
   SettlingWorld world;
   const auto nice_of_pages = [&]() -> std::optional<int> {
     for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {

@@ -45,7 +45,7 @@ class ManagerSocket {
 
 }  // namespace
 
-TEST_CASE("the watchdog is fed as long as the workers take their turns", "[app]") {
+TEST_CASE("the watchdog is fed as long as the workers take their turns") {
   ManagerSocket socket;
   ServiceManager manager;
   Watchdog watchdog(manager);
@@ -54,7 +54,7 @@ TEST_CASE("the watchdog is fed as long as the workers take their turns", "[app]"
   watchdog.end();
 }
 
-TEST_CASE("the watchdog is not fed when a worker is stuck, and it can be ended", "[app]") {
+TEST_CASE("the watchdog is not fed when a worker is stuck, and it can be ended") {
   ManagerSocket socket;
   ServiceManager manager;
   Watchdog watchdog(manager);
@@ -80,7 +80,7 @@ TEST_CASE("the watchdog is not fed when a worker is stuck, and it can be ended",
   CHECK(socket.arrived().empty());
 }
 
-TEST_CASE("the manager hears of a reload only while the server is ready", "[app]") {
+TEST_CASE("the manager hears of a reload only while the server is ready") {
   ManagerSocket socket;
   ServiceManager manager;
   manager.reloading();

@@ -11,7 +11,7 @@ using sepal::parse_integer;
 using sepal::parse_real;
 using sepal::parse_unsigned;
 
-TEST_CASE("words are compared without the case of letters, and only of letters", "[base][arguments]") {
+TEST_CASE("words are compared without the case of letters, and only of letters") {
   for (int a = 0; a < 256; ++a) {
     for (int b = 0; b < 256; ++b) {
       const std::string one{'x', static_cast<char>(a)};
@@ -22,7 +22,7 @@ TEST_CASE("words are compared without the case of letters, and only of letters",
   CHECK_FALSE(equal_ignoring_case("a", "ab"));
 }
 
-TEST_CASE("integers are strict decimal", "[base][arguments]") {
+TEST_CASE("integers are strict decimal") {
   CHECK(parse_integer("0") == 0);
   CHECK(parse_integer("-7") == -7);
   CHECK(parse_integer("9223372036854775807") == std::numeric_limits<std::int64_t>::max());
@@ -34,7 +34,7 @@ TEST_CASE("integers are strict decimal", "[base][arguments]") {
   for (const char* word : {"", "-1", "+1", "00", "18446744073709551616"}) CHECK_FALSE(parse_unsigned(word));
 }
 
-TEST_CASE("real numbers are read like strtod reads them", "[base][arguments]") {
+TEST_CASE("real numbers are read like strtod reads them") {
   CHECK(parse_real("0.01") == 0.01);
   CHECK(parse_real(".5") == 0.5);
   CHECK(parse_real("+1e-3") == 1e-3);
@@ -48,7 +48,7 @@ TEST_CASE("real numbers are read like strtod reads them", "[base][arguments]") {
   CHECK_FALSE(parse_real(std::string_view("0.1\0", 4)));
 }
 
-TEST_CASE("the digits of a real number are read back as the same number", "[base]") {
+TEST_CASE("the digits of a real number are read back as the same number") {
   CHECK(sepal::digits_of_real(0.01) == "0.01");
   CHECK(sepal::digits_of_real(-0.1) == "-0.1");
   CHECK(sepal::digits_of_real(std::numeric_limits<double>::infinity()) == "inf");

@@ -7,7 +7,7 @@ namespace checked_test {
 using sepal::checked_add;
 using sepal::checked_multiply;
 
-TEST_CASE("a sum is exact or an error", "[base][checked]") {
+TEST_CASE("a sum is exact or an error") {
   CHECK(checked_add(1, 2) == 3u);
   CHECK(checked_add(UINT64_MAX, 0) == UINT64_MAX);
   CHECK(checked_add(UINT64_MAX - 1, 1) == UINT64_MAX);
@@ -15,7 +15,7 @@ TEST_CASE("a sum is exact or an error", "[base][checked]") {
   CHECK_FALSE(checked_add(1ull << 63, 1ull << 63));
 }
 
-TEST_CASE("a product is exact or an error", "[base][checked]") {
+TEST_CASE("a product is exact or an error") {
   CHECK(checked_multiply(6, 7) == 42u);
   CHECK(checked_multiply(UINT64_MAX, 1) == UINT64_MAX);
   CHECK(checked_multiply(UINT64_MAX, 0) == 0u);

@@ -60,7 +60,7 @@ int clients_served(std::uint64_t client_network, int meanwhile, NetworkOfStrange
 
 }  // namespace
 
-TEST_CASE("strangers of one network do not push out the clients of others", "[base]") {
+TEST_CASE("strangers of one network do not push out the clients of others") {
   const auto one_network = [](std::uint64_t) { return 7; };
   CHECK(clients_served(1, 1, one_network) == client_count);
   CHECK(clients_served(1, 300, one_network) == client_count);
@@ -68,7 +68,7 @@ TEST_CASE("strangers of one network do not push out the clients of others", "[ba
   CHECK(clients_served(1, 300, ten_networks) == client_count);
 }
 
-TEST_CASE("clients of the stranger's own network have time, and then a chance", "[base]") {
+TEST_CASE("clients of the stranger's own network have time, and then a chance") {
   const auto same = [](std::uint64_t) { return 1; };
   CHECK(clients_served(1, 0, same) == client_count);
   CHECK(clients_served(1, place_count / 2, same) == client_count);
@@ -77,13 +77,13 @@ TEST_CASE("clients of the stranger's own network have time, and then a chance", 
   CHECK(clients_served(1, 2 * place_count, same) > 0);
 }
 
-TEST_CASE("a stranger with more networks than places leaves a client its chance", "[base]") {
+TEST_CASE("a stranger with more networks than places leaves a client its chance") {
   const auto any = [](std::uint64_t random) { return random; };
   CHECK(clients_served(1, place_count / 2, any) == client_count);
   CHECK(clients_served(1, place_count, any) > 40);
 }
 
-TEST_CASE("the network with the most gives up one of its older half, and each of these may be it", "[base]") {
+TEST_CASE("the network with the most gives up one of its older half, and each of these may be it") {
   const std::array<std::uint64_t, 6> networks{5, 6, 5, 7, 6, 8};
   std::set<std::size_t> chosen;
   for (std::uint64_t random = 0; random < 100; ++random) chosen.insert(displaced_index(networks, random));
@@ -92,7 +92,7 @@ TEST_CASE("the network with the most gives up one of its older half, and each of
   CHECK(displaced_index(std::array<std::uint64_t, 4>{1, 9, 9, 9}, 1) == 2);
 }
 
-TEST_CASE("an IPv4 address is a network, and so are the first 64 bits of an IPv6 address", "[base]") {
+TEST_CASE("an IPv4 address is a network, and so are the first 64 bits of an IPv6 address") {
   using V4 = std::array<unsigned char, 4>;
   using V6 = std::array<unsigned char, 16>;
   const V6 mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};

@@ -4,7 +4,7 @@
 
 namespace free_memory_test {
 
-TEST_CASE("after free_memory a text holds no memory", "[base]") {
+TEST_CASE("after free_memory a text holds no memory") {
   std::string text(100'000, 'x');
   sepal::free_memory(text);
   CHECK(text.empty());

@@ -21,7 +21,7 @@ void pass(Gate& gate, std::size_t side) SEPAL_NO_THREAD_SAFETY_ANALYSIS {
 
 }  // namespace
 
-TEST_CASE("workers on different sides are inside at the same time", "[base][gate]") {
+TEST_CASE("workers on different sides are inside at the same time") {
   Gate gate(2);
   CHECK(gate.side_count() == 2);
   gate.enter(0);
@@ -31,7 +31,7 @@ TEST_CASE("workers on different sides are inside at the same time", "[base][gate
   gate.leave(0);
 }
 
-TEST_CASE("the gate opens again after it was closed", "[base][gate]") {
+TEST_CASE("the gate opens again after it was closed") {
   Gate gate(3);
   for (int round = 0; round < 3; ++round) {
     { const GateClosed closed(gate); }
@@ -39,7 +39,7 @@ TEST_CASE("the gate opens again after it was closed", "[base][gate]") {
   }
 }
 
-TEST_CASE("a thread that closes the gate waits for a worker inside, on any side", "[base][gate]") {
+TEST_CASE("a thread that closes the gate waits for a worker inside, on any side") {
   const auto side = GENERATE(std::size_t{0}, std::size_t{1});
   Gate gate(2);
   std::atomic<bool> worker_left{false};
@@ -57,7 +57,7 @@ TEST_CASE("a thread that closes the gate waits for a worker inside, on any side"
   CHECK(closer_was_late.load());
 }
 
-TEST_CASE("a thread that closes the gate is alone", "[base][gate]") {
+TEST_CASE("a thread that closes the gate is alone") {
   constexpr std::size_t worker_count = 3;
   constexpr std::size_t closer_count = 2;
   constexpr int rounds = 2000;
@@ -104,7 +104,7 @@ TEST_CASE("a thread that closes the gate is alone", "[base][gate]") {
   CHECK(shared == closer_count * (rounds / 10));
 }
 
-TEST_CASE("a busy worker cannot keep another thread from closing the gate", "[base][gate]") {
+TEST_CASE("a busy worker cannot keep another thread from closing the gate") {
   Gate gate(1);
   std::atomic<bool> closed_once{false};
   // Never pauses between batches. Ends only when the closing thread got in.
@@ -119,8 +119,7 @@ TEST_CASE("a busy worker cannot keep another thread from closing the gate", "[ba
   CHECK(closed_once.load());
 }
 
-TEST_CASE("workers enter a gate that is reserved, and only the thread that reserved it closes it",
-          "[base][gate]")
+TEST_CASE("workers enter a gate that is reserved, and only the thread that reserved it closes it")
 SEPAL_NO_THREAD_SAFETY_ANALYSIS {
   Gate gate(2);
   gate.close();
@@ -148,7 +147,7 @@ SEPAL_NO_THREAD_SAFETY_ANALYSIS {
   CHECK(closed_by_other);
 }
 
-TEST_CASE("a thread that closes the gate waits until its reservation ends", "[base][gate]") {
+TEST_CASE("a thread that closes the gate waits until its reservation ends") {
   Gate gate(1);
   std::atomic<bool> ended{false};
   std::atomic<bool> closer_was_late{false};
@@ -174,7 +173,7 @@ TEST_CASE("a thread that closes the gate waits until its reservation ends", "[ba
   CHECK(closer_was_late.load());
 }
 
-TEST_CASE("a gate counts how often it was closed, and how often a thread found it closed", "[base][gate]") {
+TEST_CASE("a gate counts how often it was closed, and how often a thread found it closed") {
   Gate gate(1);
   pass(gate, 0);
   CHECK(gate.wait_count() == 0);

@@ -6,7 +6,7 @@ namespace line_limit_test {
 
 using namespace sepal;
 
-TEST_CASE("in a period, so many lines are written, and the next tells how many were left out", "[base]") {
+TEST_CASE("in a period, so many lines are written, and the next tells how many were left out") {
   LineLimit lines(20, std::chrono::seconds(1));
   const SteadyTime second{std::chrono::seconds(10)};
   std::uint64_t left_out = 0;
@@ -20,7 +20,7 @@ TEST_CASE("in a period, so many lines are written, and the next tells how many w
   CHECK(left_out == 0);
 }
 
-TEST_CASE("what was left out can be told once its period is over, and is told once", "[base]") {
+TEST_CASE("what was left out can be told once its period is over, and is told once") {
   LineLimit lines(1, std::chrono::seconds(10));
   const SteadyTime began{std::chrono::seconds(100)};
   std::uint64_t left_out = 0;

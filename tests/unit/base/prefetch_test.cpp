@@ -5,7 +5,7 @@
 namespace sepal::prefetch_test {
 namespace {
 
-TEST_CASE("addresses are gathered, and prefetched on request or when there are many", "[base]") {
+TEST_CASE("addresses are gathered, and prefetched on request or when there are many") {
   std::array<char, 100> memory{};
   LinesAhead lines;
   for (std::size_t i = 0; i < 64; ++i) {

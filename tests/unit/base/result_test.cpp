@@ -20,7 +20,7 @@ Result<void> check_even(int value) {
 
 }  // namespace
 
-TEST_CASE("a result holds a value or an error", "[base][result]") {
+TEST_CASE("a result holds a value or an error") {
   const auto good = half_of(8);
   REQUIRE(good.ok());
   CHECK(static_cast<bool>(good));
@@ -32,7 +32,7 @@ TEST_CASE("a result holds a value or an error", "[base][result]") {
   CHECK(bad.error().detail == "odd");
 }
 
-TEST_CASE("a result without a value is success or an error", "[base][result]") {
+TEST_CASE("a result without a value is success or an error") {
   CHECK(check_even(2).ok());
   const auto bad = check_even(3);
   REQUIRE_FALSE(static_cast<bool>(bad));
@@ -40,7 +40,7 @@ TEST_CASE("a result without a value is success or an error", "[base][result]") {
   CHECK(bad.error().detail.empty());
 }
 
-TEST_CASE("a result can hold a value that can only be moved", "[base][result]") {
+TEST_CASE("a result can hold a value that can only be moved") {
   Result<std::unique_ptr<std::string>> result(std::make_unique<std::string>("value"));
   REQUIRE(result.ok());
   CHECK(result->get()->size() == 5);
@@ -48,7 +48,7 @@ TEST_CASE("a result can hold a value that can only be moved", "[base][result]") 
   CHECK(*taken == "value");
 }
 
-TEST_CASE("the value in a result can be changed in place", "[base][result]") {
+TEST_CASE("the value in a result can be changed in place") {
   Result<std::string> result(std::string("a"));
   *result += "b";
   result->push_back('c');

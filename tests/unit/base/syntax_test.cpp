@@ -23,7 +23,7 @@ std::string shape(const std::vector<SyntaxArgument>& arguments) {
 
 }  // namespace
 
-TEST_CASE("the syntax of a command is parsed into the tree of its arguments", "[base]") {
+TEST_CASE("the syntax of a command is parsed into the tree of its arguments") {
   CHECK(shape(parse_syntax("")) == "");
   CHECK(shape(parse_syntax("key item [item ...]")) == "key:key item:string+");
   CHECK(shape(parse_syntax("key [EXPANSION expansion] [NONSCALING]")) ==

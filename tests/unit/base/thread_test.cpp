@@ -41,7 +41,7 @@ bool system_refuses() {
          ::syscall(SYS_sched_setattr, 0, &attributes, 0) != 0;
 }
 
-TEST_CASE("a thread has the name that it gave itself", "[base]") {
+TEST_CASE("a thread has the name that it gave itself") {
   std::string name;
   std::thread([&name] {
     name_this_thread("a-name-of-its-o");
@@ -50,8 +50,7 @@ TEST_CASE("a thread has the name that it gave itself", "[base]") {
   CHECK(name == "a-name-of-its-o");
 }
 
-TEST_CASE("a thread with short slices passes them on to new threads, and keeps its share",
-          "[base][scheduling]") {
+TEST_CASE("a thread with short slices passes them on to new threads, and keeps its share", "[scheduling]") {
   const auto slice_before = slice_of_this_thread();
   sepal::Result<void> asked;
   int nice_before = 0;
@@ -82,7 +81,7 @@ TEST_CASE("a thread with short slices passes them on to new threads, and keeps i
   CHECK(inherited == short_slice_nanoseconds);
 }
 
-TEST_CASE("a thread that gives way has a smaller share, and the system's slices", "[base][scheduling]") {
+TEST_CASE("a thread that gives way has a smaller share, and the system's slices", "[scheduling]") {
   const auto slice_before = slice_of_this_thread();
   const int nice_before = ::getpriority(PRIO_PROCESS, 0);
   sepal::Result<void> asked;

@@ -55,7 +55,7 @@ bool try_add(Filter& filter, const std::vector<std::string>& items, Told& told) 
   return done;
 }
 
-TEST_CASE("a recorder gets the fingerprints of new items, in order, each once", "[filter]") {
+TEST_CASE("a recorder gets the fingerprints of new items, in order, each once") {
   // Filters without shards and with shards.
   const auto filter = filter_of(GENERATE(100, 100'000));
   Told told;
@@ -72,7 +72,7 @@ TEST_CASE("a recorder gets the fingerprints of new items, in order, each once", 
   CHECK(told.fingerprints.size() == 5);
 }
 
-TEST_CASE("a recorder gets nothing for known items", "[filter]") {
+TEST_CASE("a recorder gets nothing for known items") {
   const auto filter = filter_of(GENERATE(100, 100'000));
   Told first;
   REQUIRE(try_add(*filter, numbered(90), first));
@@ -83,7 +83,7 @@ TEST_CASE("a recorder gets nothing for known items", "[filter]") {
   CHECK(told.begins == 0);
 }
 
-TEST_CASE("a recorder gets a large batch in pieces", "[filter]") {
+TEST_CASE("a recorder gets a large batch in pieces") {
   const auto filter = filter_of(10'000);
   Told told;
   REQUIRE(try_add(*filter, numbered(5'000), told));
@@ -95,7 +95,7 @@ TEST_CASE("a recorder gets a large batch in pieces", "[filter]") {
   CHECK(told.fingerprints.back() == fingerprint_of("item 4999", seed));
 }
 
-TEST_CASE("a recorder gets no item of a batch that found no room", "[filter]") {
+TEST_CASE("a recorder gets no item of a batch that found no room") {
   const auto filter = filter_of(GENERATE(10, 100'000));
   Told first;
   REQUIRE(try_add(*filter, numbered(filter->capacity()), first));

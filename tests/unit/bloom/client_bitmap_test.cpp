@@ -106,7 +106,7 @@ ClientBits shape(const SchemeFacts& facts, std::uint64_t bit_count) {
           .first_seed = 0};
 }
 
-TEST_CASE("a filter answers as the client program whose bitmap it was made of", "[filter][client]") {
+TEST_CASE("a filter answers as the client program whose bitmap it was made of") {
   for (const SchemeFacts& facts : schemes())
     for (const std::uint64_t bit_count : {20'011, 20'032, 9'000'001}) {
       CAPTURE(facts.name, bit_count);
@@ -130,7 +130,7 @@ TEST_CASE("a filter answers as the client program whose bitmap it was made of", 
 }
 
 // SEPAL_SCHEME_ITEMS sets the number of items.
-TEST_CASE("a full bitmap of each client errs as often after the move as before", "[filter][client]") {
+TEST_CASE("a full bitmap of each client errs as often after the move as before") {
   const char* const asked = std::getenv("SEPAL_SCHEME_ITEMS");
   const int added = asked == nullptr ? 30'000 : std::atoi(asked);
   REQUIRE(added > 0);
@@ -157,7 +157,7 @@ TEST_CASE("a full bitmap of each client errs as often after the move as before",
   }
 }
 
-TEST_CASE("a client's bitmap is measured as the client looks at it", "[filter][client][measure]") {
+TEST_CASE("a client's bitmap is measured as the client looks at it") {
   for (const SchemeFacts& facts : schemes()) {
     CAPTURE(facts.name);
     const ClientBits bits = shape(facts, 50'011);
@@ -173,7 +173,7 @@ TEST_CASE("a client's bitmap is measured as the client looks at it", "[filter][c
   }
 }
 
-TEST_CASE("new items get into layers above the bitmap, and known ones do not", "[filter][client]") {
+TEST_CASE("new items get into layers above the bitmap, and known ones do not") {
   const ClientBits bits{.scheme = Scheme::redisson, .bit_count = 9'601, .probe_count = 7};
   Client client(bits);
   for (int i = 0; i < 500; ++i) client.add(item(i));
@@ -219,7 +219,7 @@ TEST_CASE("new items get into layers above the bitmap, and known ones do not", "
   CHECK(bitmap == bitmap_after);
 }
 
-TEST_CASE("an image and a dump hold a client's bitmap and the layers above", "[filter][client]") {
+TEST_CASE("an image and a dump hold a client's bitmap and the layers above") {
   for (const SchemeFacts& facts : schemes()) {
     CAPTURE(facts.name);
     ClientBits bits = shape(facts, 9'601);
@@ -246,7 +246,7 @@ TEST_CASE("an image and a dump hold a client's bitmap and the layers above", "[f
   }
 }
 
-TEST_CASE("a header with a bitmap that no client has is damaged", "[filter][client][image]") {
+TEST_CASE("a header with a bitmap that no client has is damaged") {
   const ClientBits bits{.scheme = Scheme::guava_64, .bit_count = 640, .probe_count = 7};
   Client client(bits);
   client.add("item");
@@ -279,7 +279,7 @@ TEST_CASE("a header with a bitmap that no client has is damaged", "[filter][clie
   CHECK_FALSE(decode_image_header(bytes, 64));
 }
 
-TEST_CASE("the serialised form of Guava says what its bits mean", "[filter][client]") {
+TEST_CASE("the serialised form of Guava says what its bits mean") {
   for (const Scheme scheme : {Scheme::guava_32, Scheme::guava_64}) {
     const ClientBits bits{.scheme = scheme, .bit_count = 64 * 151, .probe_count = 7};
     Client client(bits);
@@ -306,7 +306,7 @@ TEST_CASE("the serialised form of Guava says what its bits mean", "[filter][clie
   }
 }
 
-TEST_CASE("a bitmap that has another number of bits is refused", "[filter][client]") {
+TEST_CASE("a bitmap that has another number of bits is refused") {
   const ClientBits bits{.scheme = Scheme::go_zero, .bit_count = 20'011, .probe_count = 14};
   Client client(bits);
   for (int i = 0; i < 1000; ++i) client.add(item(i));
@@ -328,7 +328,7 @@ TEST_CASE("a bitmap that has another number of bits is refused", "[filter][clien
   CHECK(filter_of_bitmap(test::BitmapOfBytes(""), bitmap_of(bits, 1), plenty, {}));
 }
 
-TEST_CASE("the limits of a filter hold for a bitmap, and its making can be given up", "[filter][client]") {
+TEST_CASE("the limits of a filter hold for a bitmap, and its making can be given up") {
   const ClientBits bits{.scheme = Scheme::guava_64, .bit_count = 1 << 20, .probe_count = 7};
   const test::BitmapOfBytes string(std::string(1 << 17, '\x11'));
   const FilterPtr made = *filter_of_bitmap(string, bitmap_of(bits, 1000), plenty, {});
@@ -344,8 +344,7 @@ TEST_CASE("the limits of a filter hold for a bitmap, and its making can be given
   CHECK(given_up.error().code == Errc::io);
 }
 
-TEST_CASE("a bitmap with more items than were asked for has a layer of as many above it",
-          "[filter][client]") {
+TEST_CASE("a bitmap with more items than were asked for has a layer of as many above it") {
   const ClientBits bits{.scheme = Scheme::murmur3_32, .bit_count = 64, .probe_count = 1};
   const FilterPtr full =
       *filter_of_bitmap(test::BitmapOfBytes(std::string(8, '\xff')), bitmap_of(bits, 3), plenty, {});

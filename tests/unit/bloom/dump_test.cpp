@@ -30,7 +30,7 @@ std::vector<std::byte> bits_of(const Filter& filter) {
   return all;
 }
 
-TEST_CASE("the pieces of a dump are the image header and all bits, each once", "[filter][dump]") {
+TEST_CASE("the pieces of a dump are the image header and all bits, each once") {
   for (const auto& [capacity, items] :
        {std::pair{10, 0}, {100, 90}, {5, 2000}, {600'000, 100}, {2000, 100'000}}) {
     CAPTURE(capacity, items);
@@ -57,7 +57,7 @@ TEST_CASE("the pieces of a dump are the image header and all bits, each once", "
   }
 }
 
-TEST_CASE("a dump can be asked for from any offset", "[filter][dump]") {
+TEST_CASE("a dump can be asked for from any offset") {
   const auto filter = filter_of(100, 50);
   const std::uint64_t total = bits_of(*filter).size();
   for (std::uint64_t offset = 0; offset < total; ++offset) {
@@ -70,7 +70,7 @@ TEST_CASE("a dump can be asked for from any offset", "[filter][dump]") {
   CHECK_FALSE(dump_data(*filter, ~std::uint64_t{0}, process));
 }
 
-TEST_CASE("pieces of other filters and other processes have another identity", "[filter][dump]") {
+TEST_CASE("pieces of other filters and other processes have another identity") {
   const auto identity = [](const Filter& filter, std::uint64_t of_process) {
     return decode_dump_piece(dump_header(filter, of_process), 64)->identity;
   };
@@ -80,7 +80,7 @@ TEST_CASE("pieces of other filters and other processes have another identity", "
   CHECK(identity(*big, 1) != identity(*filter_of(600'000, 1), 1));
 }
 
-TEST_CASE("a piece of a dump with any byte changed, or cut, is refused", "[filter][dump]") {
+TEST_CASE("a piece of a dump with any byte changed, or cut, is refused") {
   const auto filter = filter_of(20, 20);
   for (const auto& sound : {dump_header(*filter, process), dump_data(*filter, 0, process)->piece}) {
     REQUIRE(decode_dump_piece(sound, 64));
@@ -100,7 +100,7 @@ TEST_CASE("a piece of a dump with any byte changed, or cut, is refused", "[filte
   }
 }
 
-TEST_CASE("a piece that contradicts itself is refused, whatever its checksum", "[filter][dump]") {
+TEST_CASE("a piece that contradicts itself is refused, whatever its checksum") {
   const auto sound = dump_data(*filter_of(20, 20), 0, process)->piece;
   const auto with = [&](std::size_t offset, auto value) {
     auto bytes = sound;

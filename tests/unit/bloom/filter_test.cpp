@@ -69,7 +69,7 @@ Batch new_items(std::size_t count, std::uint64_t first) {
   return Batch(items);
 }
 
-TEST_CASE("a new filter is empty, holds added items, and reports a second add as known", "[filter]") {
+TEST_CASE("a new filter is empty, holds added items, and reports a second add as known") {
   const auto filter = filter_of({.seed = 3});
   CHECK(filter->item_count() == 0);
   CHECK_FALSE(contains(*filter, "a"));
@@ -82,7 +82,7 @@ TEST_CASE("a new filter is empty, holds added items, and reports a second add as
   CHECK(contains(*filter, ""));
 }
 
-TEST_CASE("items are bytes: zero bytes and the length matter", "[filter]") {
+TEST_CASE("items are bytes: zero bytes and the length matter") {
   const auto filter = filter_of({.error_rate = 1e-6});
   using namespace std::string_view_literals;
   CHECK(add(*filter, "a\0b"sv));
@@ -94,7 +94,7 @@ TEST_CASE("items are bytes: zero bytes and the length matter", "[filter]") {
   CHECK(contains(*filter, long_item));
 }
 
-TEST_CASE("a layer opens with the first new item beyond the capacity", "[filter]") {
+TEST_CASE("a layer opens with the first new item beyond the capacity") {
   struct Growth {
     std::uint32_t expansion;
     std::array<std::uint64_t, 4> capacities;
@@ -114,7 +114,7 @@ TEST_CASE("a layer opens with the first new item beyond the capacity", "[filter]
   }
 }
 
-TEST_CASE("a known item never makes a filter grow", "[filter]") {
+TEST_CASE("a known item never makes a filter grow") {
   const auto filter = filter_of({.capacity = 10});
   add(*filter, "known");
   fill_up_to(*filter, 10);
@@ -125,7 +125,7 @@ TEST_CASE("a known item never makes a filter grow", "[filter]") {
   CHECK(filter->layer_count() == 1);
 }
 
-TEST_CASE("a filter that does not scale holds its capacity, and not one item more", "[filter]") {
+TEST_CASE("a filter that does not scale holds its capacity, and not one item more") {
   const std::uint64_t capacity = GENERATE(1, 2, 10, 1000, 300'000);
   const auto filter = filter_of({.error_rate = 1e-4, .capacity = capacity, .expansion = 0});
   CAPTURE(capacity);
@@ -143,7 +143,7 @@ TEST_CASE("a filter that does not scale holds its capacity, and not one item mor
   CHECK(filter->layers().front().item_count() == capacity);
 }
 
-TEST_CASE("a batch counts an item once even if it contains the item twice", "[filter]") {
+TEST_CASE("a batch counts an item once even if it contains the item twice") {
   const auto filter = filter_of({.capacity = 100});
   Batch batch({"a", "b", "a", "c", "b", "a"});
   REQUIRE(filter->try_add(batch.views, batch.answer_span()));
@@ -151,7 +151,7 @@ TEST_CASE("a batch counts an item once even if it contains the item twice", "[fi
   CHECK(filter->item_count() == 3);
 }
 
-TEST_CASE("a batch is added as a whole or not at all", "[filter]") {
+TEST_CASE("a batch is added as a whole or not at all") {
   const bool large = GENERATE(false, true);
   const std::uint64_t capacity = large ? 400'000 : 100;
   const auto filter = filter_of({.error_rate = 1e-6, .capacity = capacity, .expansion = 0});
@@ -171,7 +171,7 @@ TEST_CASE("a batch is added as a whole or not at all", "[filter]") {
   CHECK(filter->item_count() == capacity - 1);
 }
 
-TEST_CASE("a batch of items that are present is never refused for lack of room", "[filter]") {
+TEST_CASE("a batch of items that are present is never refused for lack of room") {
   const auto filter = filter_of({.error_rate = 1e-6, .capacity = 50, .expansion = 0});
   Batch batch = new_items(50, 0);
   REQUIRE(filter->try_add(batch.views, batch.answer_span()));
@@ -180,7 +180,7 @@ TEST_CASE("a batch of items that are present is never refused for lack of room",
   CHECK(batch.answered() == std::vector<bool>(50, false));
 }
 
-TEST_CASE("a batch whose new items just fit is added, whatever known items it has", "[filter]") {
+TEST_CASE("a batch whose new items just fit is added, whatever known items it has") {
   const auto filter = filter_of({.error_rate = 1e-6, .capacity = 50, .expansion = 0});
   Batch first = new_items(45, 0);
   REQUIRE(filter->try_add(first.views, first.answer_span()));
@@ -189,13 +189,13 @@ TEST_CASE("a batch whose new items just fit is added, whatever known items it ha
   CHECK(filter->item_count() == 50);
 }
 
-TEST_CASE("an empty batch is accepted", "[filter]") {
+TEST_CASE("an empty batch is accepted") {
   const auto filter = filter_of({});
   CHECK(filter->try_add({}, {}));
   filter->contains({}, {});
 }
 
-TEST_CASE("a filter refuses to grow beyond its limits, and still finds its items", "[filter]") {
+TEST_CASE("a filter refuses to grow beyond its limits, and still finds its items") {
   const auto filter = filter_of({.error_rate = 1e-6, .capacity = 10});
   add(*filter, "known");
   fill_up_to(*filter, 10);
@@ -219,7 +219,7 @@ TEST_CASE("a filter refuses to grow beyond its limits, and still finds its items
   CHECK(again->add_alone("new", {.bytes_max = grown_bytes}).added);
 }
 
-TEST_CASE("a layer whose capacity would overflow is refused as too large", "[filter]") {
+TEST_CASE("a layer whose capacity would overflow is refused as too large") {
   const FilterOptions options{.error_rate = 0.01, .capacity = 10, .expansion = expansion_max};
   const auto filter = filter_of(options);
   fill_up_to(*filter, 10);
@@ -237,7 +237,7 @@ TEST_CASE("a layer whose capacity would overflow is refused as too large", "[fil
   CHECK(outcome.refusal == Filter::Refusal::too_large);
 }
 
-TEST_CASE("options at their limit are accepted, and beyond it refused", "[filter]") {
+TEST_CASE("options at their limit are accepted, and beyond it refused") {
   const auto error_of = [](const FilterOptions& options) {
     const auto filter = Filter::create(options, plenty);
     return filter ? std::optional<Errc>() : filter.error().code;
@@ -252,7 +252,7 @@ TEST_CASE("options at their limit are accepted, and beyond it refused", "[filter
   CHECK(error_of({.error_rate = std::numeric_limits<double>::denorm_min()}) == std::nullopt);
 }
 
-TEST_CASE("a filter that would not fit is refused before it is allocated", "[filter]") {
+TEST_CASE("a filter that would not fit is refused before it is allocated") {
   for (const std::uint64_t capacity : {std::numeric_limits<std::uint64_t>::max(), std::uint64_t{1} << 50}) {
     const auto filter = Filter::create({.capacity = capacity}, plenty);
     REQUIRE_FALSE(filter);
@@ -265,7 +265,7 @@ TEST_CASE("a filter that would not fit is refused before it is allocated", "[fil
   CHECK(refused.error().code == Errc::out_of_memory);
 }
 
-TEST_CASE("the bytes of a filter are known before it is made", "[filter]") {
+TEST_CASE("the bytes of a filter are known before it is made") {
   for (const std::uint64_t capacity : {1, 10, 100, 1000, 100'000, 1'000'000, 10'000'000}) {
     const FilterOptions options{.capacity = capacity};
     const auto plan = Filter::plan(options, plenty);
@@ -282,7 +282,7 @@ TEST_CASE("the bytes of a filter are known before it is made", "[filter]") {
   }
 }
 
-TEST_CASE("a small filter spends at most 64 bytes beside its bits", "[filter]") {
+TEST_CASE("a small filter spends at most 64 bytes beside its bits") {
   constexpr std::uint64_t own_bytes_of_an_allocation = 8;
   CHECK(sizeof(Filter) + sizeof(Layer) + own_bytes_of_an_allocation <= 64);
   const auto filter = filter_of({});
@@ -290,7 +290,7 @@ TEST_CASE("a small filter spends at most 64 bytes beside its bits", "[filter]") 
   CHECK(filter->byte_count() <= filter->layers().front().plan().byte_count() + 64 + rounding_bytes);
 }
 
-TEST_CASE("pieces of a big layer are in use after adds touched them, and can be moved", "[filter]") {
+TEST_CASE("pieces of a big layer are in use after adds touched them, and can be moved") {
   const auto filter = filter_of({.capacity = 4'000'000, .expansion = 0});
   const LayerView layer = filter->newest_layer();
   constexpr std::uint64_t huge_page_bytes = 2 << 20;
@@ -310,12 +310,12 @@ TEST_CASE("pieces of a big layer are in use after adds touched them, and can be 
   }
 }
 
-TEST_CASE("small layers have no pieces to move", "[filter]") {
+TEST_CASE("small layers have no pieces to move") {
   CHECK(filter_of({})->newest_layer().piece_count() == 0);
   CHECK(filter_of({.capacity = 1'000'000})->newest_layer().piece_count() == 0);
 }
 
-TEST_CASE("copied bits are those of the bitmap, for any pieces", "[filter]") {
+TEST_CASE("copied bits are those of the bitmap, for any pieces") {
   const std::uint64_t capacity = GENERATE(20, 5000, 500'000);
   const auto filter = filter_of({.capacity = capacity, .expansion = 0, .seed = 9});
   fill_up_to(*filter, capacity / 2);
@@ -336,7 +336,7 @@ TEST_CASE("copied bits are those of the bitmap, for any pieces", "[filter]") {
   layer.copy_bits(bytes, {});
 }
 
-TEST_CASE("a full layer is about half filled, also by a small sample", "[filter]") {
+TEST_CASE("a full layer is about half filled, also by a small sample") {
   const auto filter = filter_of({.capacity = 200'000, .expansion = 0});
   fill_up_to(*filter, 200'000);
   const LayerView layer = filter->layers().front();

@@ -37,8 +37,7 @@ bool contains(const Filter& filter, const std::string& item) {
 
 }  // namespace
 
-TEST_CASE("a copy of a frozen filter has the layers and counts of that instant, and all earlier items",
-          "[filter][frozen]") {
+TEST_CASE("a copy of a frozen filter has the layers and counts of that instant, and all earlier items") {
   const auto filter = filter_with(25, {.capacity = 10, .seed = 3});
   const Frozen frozen{value::ValuePtr(filter)};
   CHECK(frozen.image_bytes() == value::image_bytes(*filter));
@@ -60,7 +59,7 @@ TEST_CASE("a copy of a frozen filter has the layers and counts of that instant, 
   CHECK(image == value::image_of(filter_in(copied)));
 }
 
-TEST_CASE("a copy that is cancelled, or does not fit, ends with an error", "[filter][frozen]") {
+TEST_CASE("a copy that is cancelled, or does not fit, ends with an error") {
   const Frozen frozen(value::ValuePtr(filter_with(25, {.capacity = 10'000'000, .seed = 3})));
   std::vector<std::uint64_t> told;
   const auto given_up = frozen.copy(plenty, [&](std::uint64_t done) {
@@ -75,7 +74,7 @@ TEST_CASE("a copy that is cancelled, or does not fit, ends with an error", "[fil
   CHECK(refused.error().code == Errc::too_large);
 }
 
-TEST_CASE("a filter may be copied while others add to it", "[filter][frozen][threads]") {
+TEST_CASE("a filter may be copied while others add to it") {
   const auto filter = filter_with(1000, {.capacity = 1'000'000, .seed = 3});
   const Frozen frozen{value::ValuePtr(filter)};
   std::atomic<bool> stop{false};

@@ -24,7 +24,7 @@ long faults_of_this_thread() {
   return usage.ru_minflt;
 }
 
-TEST_CASE("an add to an untouched page causes one page fault, not two", "[filter]") {
+TEST_CASE("an add to an untouched page causes one page fault, not two") {
   const FilterOptions options{.error_rate = 0.01, .capacity = 40'000'000};  // some 12 000 pages
   const auto filter = Filter::create(options, {.bytes_max = std::uint64_t{1} << 30, .layers_max = 1});
   REQUIRE(filter);
@@ -46,7 +46,7 @@ TEST_CASE("an add to an untouched page causes one page fault, not two", "[filter
 #endif
 
 // The system limits the number of mappings of a process, and so the number of its big layers.
-TEST_CASE("a layer in huge pages is one mapping", "[filter]") {
+TEST_CASE("a layer in huge pages is one mapping") {
   // Two huge pages and a half.
   const FilterOptions options{.error_rate = 0.01, .capacity = 4'300'000};
   std::array<FilterPtr, 16> filters;

@@ -37,7 +37,7 @@ std::vector<std::byte> bits_of(const LayerView& layer) {
   return bytes;
 }
 
-TEST_CASE("the bytes of an image of version 1 never change", "[filter][image][golden]") {
+TEST_CASE("the bytes of an image of version 1 never change") {
   const auto filter = sample();
   CHECK(hex(encode(header_of(*filter))) ==
         "53504c4601000000efcdab89674523017b14ae47e17a843f0a000000000000000200000002000000"
@@ -48,7 +48,7 @@ TEST_CASE("the bytes of an image of version 1 never change", "[filter][image][go
         "6818241002000150004301280408d100230a040006009808b69048704100547190a2109e02a84624");
 }
 
-TEST_CASE("a decoded header equals the encoded one, and the bytes after it are not read", "[filter][image]") {
+TEST_CASE("a decoded header equals the encoded one, and the bytes after it are not read") {
   const ImageHeader header = header_of(*sample());
   auto bytes = encode(header);
   REQUIRE(bytes.size() == image_header_bytes + 2 * image_layer_bytes);
@@ -64,7 +64,7 @@ TEST_CASE("a decoded header equals the encoded one, and the bytes after it are n
   }
 }
 
-TEST_CASE("a filter restored from header and bits answers like the original", "[filter][image]") {
+TEST_CASE("a filter restored from header and bits answers like the original") {
   const auto filter = sample();
   const ImageHeader header = header_of(*filter);
   auto restored = Filter::restore(header.options, header.layers, plenty);
@@ -88,7 +88,7 @@ TEST_CASE("a filter restored from header and bits answers like the original", "[
   CHECK((*restored)->layer_count() == 2);
 }
 
-TEST_CASE("a header that is cut short anywhere is damaged", "[filter][image]") {
+TEST_CASE("a header that is cut short anywhere is damaged") {
   const auto bytes = encode(header_of(*sample()));
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     const auto decoded = decode_image_header(std::span(bytes).first(size), 64);
@@ -97,14 +97,14 @@ TEST_CASE("a header that is cut short anywhere is damaged", "[filter][image]") {
   }
 }
 
-TEST_CASE("a header may have as many layers as allowed; one more is over the limit", "[filter][image]") {
+TEST_CASE("a header may have as many layers as allowed; one more is over the limit") {
   const auto bytes = encode(header_of(*sample()));
   CHECK(decode_image_header(bytes, 2));
   REQUIRE_FALSE(decode_image_header(bytes, 1));
   CHECK(decode_image_header(bytes, 1).error().code == Errc::layer_limit);
 }
 
-TEST_CASE("a header of another version is not reported as damaged", "[filter][image]") {
+TEST_CASE("a header of another version is not reported as damaged") {
   auto bytes = encode(header_of(*sample()));
   bytes[4] = std::byte{5};
   const auto decoded = decode_image_header(bytes, 64);
@@ -112,7 +112,7 @@ TEST_CASE("a header of another version is not reported as damaged", "[filter][im
   CHECK(decoded.error().code == Errc::unsupported_version);
 }
 
-TEST_CASE("a header with values that no filter has is damaged", "[filter][image]") {
+TEST_CASE("a header with values that no filter has is damaged") {
   using Damage = std::function<void(ImageHeader&)>;
   constexpr std::uint64_t largest = std::numeric_limits<std::uint64_t>::max();
   const std::vector<std::pair<const char*, Damage>> damages = {
@@ -168,7 +168,7 @@ TEST_CASE("a header with values that no filter has is damaged", "[filter][image]
   }
 }
 
-TEST_CASE("unknown flags and reserved contents are damaged", "[filter][image]") {
+TEST_CASE("unknown flags and reserved contents are damaged") {
   constexpr std::size_t flags_at = 6;
   constexpr std::size_t reserved_at = image_header_bytes + image_layer_bytes - 8;
   for (const std::size_t at : {std::size_t{0}, std::size_t{3}, flags_at, reserved_at, reserved_at + 7}) {
@@ -180,7 +180,7 @@ TEST_CASE("unknown flags and reserved contents are damaged", "[filter][image]") 
   }
 }
 
-TEST_CASE("a whole image restores the filter; a shorter or longer one is refused", "[filter][image]") {
+TEST_CASE("a whole image restores the filter; a shorter or longer one is refused") {
   const auto filter = sample();
   const std::vector<std::byte> image = value::image_of(*filter);
   CHECK(image.size() == value::image_bytes(*filter));
@@ -202,7 +202,7 @@ TEST_CASE("a whole image restores the filter; a shorter or longer one is refused
   CHECK(too_large.error().code == Errc::too_large);
 }
 
-TEST_CASE("bits are copied and filled across layers, for pieces at any offset", "[filter][image]") {
+TEST_CASE("bits are copied and filled across layers, for pieces at any offset") {
   const auto filter = sample();
   const ImageHeader header = header_of(*filter);
   const std::vector<std::byte> image = value::image_of(*filter);
@@ -218,7 +218,7 @@ TEST_CASE("bits are copied and filled across layers, for pieces at any offset", 
   CHECK(value::image_of(**back) == image);
 }
 
-TEST_CASE("a restore allocates nothing beyond its limits", "[filter][image]") {
+TEST_CASE("a restore allocates nothing beyond its limits") {
   const ImageHeader header = header_of(*sample());
   const std::uint64_t bytes = sample()->byte_count();
   CHECK(Filter::restore(header.options, header.layers, {.bytes_max = bytes, .layers_max = 2}));

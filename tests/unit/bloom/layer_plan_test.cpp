@@ -46,7 +46,7 @@ double exact_rate_of_one_block(std::uint32_t bits, std::uint32_t probe_count, st
   return rate;
 }
 
-TEST_CASE("the plan of a large layer is the one computed in the design", "[filter][plan]") {
+TEST_CASE("the plan of a large layer is the one computed in the design") {
   struct Row {
     double rate;
     std::uint32_t block_bits;
@@ -67,11 +67,11 @@ TEST_CASE("the plan of a large layer is the one computed in the design", "[filte
   }
 }
 
-TEST_CASE("a hundred million items at one percent take at most 9.93 bits each", "[filter][plan]") {
+TEST_CASE("a hundred million items at one percent take at most 9.93 bits each") {
   CHECK(bits_per_item(planned(100'000'000, 0.01)) <= 9.93);
 }
 
-TEST_CASE("a layer of ten thousand items or more stays within 5% of the textbook", "[filter][plan]") {
+TEST_CASE("a layer of ten thousand items or more stays within 5% of the textbook") {
   for (const double rate : rates) {
     double worst = 0;
     for (double capacity = 10'000; capacity < 1e9; capacity = std::floor(capacity * 1.037) + 1)
@@ -93,7 +93,7 @@ std::int64_t bytes_over_reference(std::uint64_t capacity, double reference_rate,
          8;
 }
 
-TEST_CASE("a small layer takes at most 64 bytes more than the reference's", "[filter][plan]") {
+TEST_CASE("a small layer takes at most 64 bytes more than the reference's") {
   std::int64_t worst = 0;
   for (const double rate : rates) {
     for (std::uint64_t capacity = 1; capacity <= 12'000; capacity += capacity < 300 ? 1 : 13) {
@@ -104,7 +104,7 @@ TEST_CASE("a small layer takes at most 64 bytes more than the reference's", "[fi
   CHECK(worst <= 64);
 }
 
-TEST_CASE("every plan expects at most the rate that was asked for", "[filter][plan]") {
+TEST_CASE("every plan expects at most the rate that was asked for") {
   for (const double rate : {0.25, 0.2, 0.03, 0.01, 1e-3, 1e-5, 1e-6, 1e-9, 1e-12, error_rate_min}) {
     for (const std::uint64_t capacity : {1, 2, 3, 10, 33, 100, 500, 1000, 3000, 9000, 50'000, 3'000'000}) {
       CAPTURE(rate, capacity);
@@ -120,7 +120,7 @@ TEST_CASE("every plan expects at most the rate that was asked for", "[filter][pl
   }
 }
 
-TEST_CASE("the expected rate of one block is that of the exact distribution of its bits", "[filter][plan]") {
+TEST_CASE("the expected rate of one block is that of the exact distribution of its bits") {
   struct Block {
     std::uint32_t bits;
     std::uint32_t probe_count;
@@ -143,7 +143,7 @@ TEST_CASE("the expected rate of one block is that of the exact distribution of i
   }
 }
 
-TEST_CASE("the expected rate of several blocks is the binomial mixture of theirs", "[filter][plan]") {
+TEST_CASE("the expected rate of several blocks is the binomial mixture of theirs") {
   constexpr std::uint32_t item_count = 150, block_count = 3, probe_count = 6;
   double mixture = 0;
   double probability = std::pow(1 - 1.0 / block_count, item_count);
@@ -159,7 +159,7 @@ TEST_CASE("the expected rate of several blocks is the binomial mixture of theirs
   CHECK(near(expected_error_rate(plan, item_count), mixture, 5e-4));
 }
 
-TEST_CASE("an empty layer has rate 0, and an overfull layer a rising rate", "[filter][plan]") {
+TEST_CASE("an empty layer has rate 0, and an overfull layer a rising rate") {
   const LayerPlan plan = planned(1'000'000, 0.01);
   CHECK(expected_error_rate(plan, 0) == 0);
   double last = 0;
@@ -172,7 +172,7 @@ TEST_CASE("an empty layer has rate 0, and an overfull layer a rising rate", "[fi
   CHECK(near(expected_error_rate(plan, std::numeric_limits<std::uint64_t>::max()), 1, 1e-6));
 }
 
-TEST_CASE("values at their limit are accepted, and beyond it refused", "[filter][plan]") {
+TEST_CASE("values at their limit are accepted, and beyond it refused") {
   const auto error_of = [](std::uint64_t capacity, double rate) {
     const auto plan = plan_layer({.capacity = capacity, .error_rate = rate}, plenty);
     return plan ? std::optional<Errc>() : plan.error().code;
@@ -188,12 +188,12 @@ TEST_CASE("values at their limit are accepted, and beyond it refused", "[filter]
   CHECK(error_of(1, std::numeric_limits<double>::denorm_min()) == std::nullopt);
 }
 
-TEST_CASE("a rate beyond a bound is planned as the bound", "[filter][plan]") {
+TEST_CASE("a rate beyond a bound is planned as the bound") {
   CHECK(planned(1000, 0.9) == planned(1000, error_rate_max));
   CHECK(planned(1000, 1e-300) == planned(1000, error_rate_min));
 }
 
-TEST_CASE("a layer is planned up to its byte limit and refused one byte below", "[filter][plan]") {
+TEST_CASE("a layer is planned up to its byte limit and refused one byte below") {
   for (const std::uint64_t capacity : {1ull, 100ull, 10'000ull, 1'000'000ull, 1'000'000'000'000ull}) {
     CAPTURE(capacity);
     const LayerRequest request{.capacity = capacity, .error_rate = 0.01};
@@ -205,7 +205,7 @@ TEST_CASE("a layer is planned up to its byte limit and refused one byte below", 
   }
 }
 
-TEST_CASE("no capacity makes a size overflow", "[filter][plan]") {
+TEST_CASE("no capacity makes a size overflow") {
   constexpr std::uint64_t largest = std::numeric_limits<std::uint64_t>::max();
   for (const std::uint64_t capacity : {largest, largest - 1, largest / 2, largest / 8}) {
     for (const double rate : rates) {
@@ -216,7 +216,7 @@ TEST_CASE("no capacity makes a size overflow", "[filter][plan]") {
   }
 }
 
-TEST_CASE("the shares of a growing filter's layers never sum to more than one", "[filter][plan]") {
+TEST_CASE("the shares of a growing filter's layers never sum to more than one") {
   double sum = 0;
   for (std::uint32_t layer = 0; layer < 10'000; ++layer) {
     CHECK_FALSE(layer_rate_share(layer + 1) >= layer_rate_share(layer));

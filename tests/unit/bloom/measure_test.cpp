@@ -24,7 +24,7 @@ void set_all_bits(Filter& filter) {
 
 }  // namespace
 
-TEST_CASE("an empty filter has no bit set, no item, and never errs", "[filter][measure]") {
+TEST_CASE("an empty filter has no bit set, no item, and never errs") {
   const auto filter = Filter::create({.capacity = 1000}, plenty);
   REQUIRE(filter);
   const FilterMeasure measured = measure_whole(**filter);
@@ -37,7 +37,7 @@ TEST_CASE("an empty filter has no bit set, no item, and never errs", "[filter][m
   REQUIRE(measured.layers.size() == 1);
 }
 
-TEST_CASE("a filter whose bits are all set says maybe to all items", "[filter][measure]") {
+TEST_CASE("a filter whose bits are all set says maybe to all items") {
   const auto filter = Filter::create({.capacity = 1000}, plenty);
   REQUIRE(filter);
   set_all_bits(**filter);
@@ -49,7 +49,7 @@ TEST_CASE("a filter whose bits are all set says maybe to all items", "[filter][m
   CHECK(measured.item_estimate < 1e9);
 }
 
-TEST_CASE("a RedisBloom layer whose bits are all set says maybe to all items", "[filter][measure]") {
+TEST_CASE("a RedisBloom layer whose bits are all set says maybe to all items") {
   const auto filter = test::redisbloom_filter({.error_rate = 0.01, .capacity = 1000});
   set_all_bits(*filter);
   const FilterMeasure measured = measure_whole(*filter);
@@ -59,7 +59,7 @@ TEST_CASE("a RedisBloom layer whose bits are all set says maybe to all items", "
   CHECK(measured.item_estimate < 1e9);
 }
 
-TEST_CASE("one item is measured as one item", "[filter][measure]") {
+TEST_CASE("one item is measured as one item") {
   const auto filter = Filter::create({.capacity = 1000, .seed = 5}, plenty);
   REQUIRE(filter);
   (void)(*filter)->add_alone("alone", plenty);
@@ -69,7 +69,7 @@ TEST_CASE("one item is measured as one item", "[filter][measure]") {
   CHECK(measured.layers[0].bits_set == measured.bits_set);
 }
 
-TEST_CASE("a sample reads no more than it may, and says so", "[filter][measure]") {
+TEST_CASE("a sample reads no more than it may, and says so") {
   const auto filter = Filter::create({.capacity = 1'000'000}, plenty);
   REQUIRE(filter);
   const auto layers = (*filter)->layers();

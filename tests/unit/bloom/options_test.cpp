@@ -27,7 +27,7 @@ std::string_view refusal_of_insert(const Words& words) {
   return refusal != nullptr ? refusal->text : std::string_view();
 }
 
-TEST_CASE("BF.RESERVE's options are read by their position", "[bloom]") {
+TEST_CASE("BF.RESERVE's options are read by their position") {
   const auto parsed =
       parse_reserve(Words{"0.001", "1000", "expansion", "4", "EX", "9", "EX", "10"}, defaults);
   const auto& request = std::get<ReserveRequest>(parsed);
@@ -56,7 +56,7 @@ TEST_CASE("BF.RESERVE's options are read by their position", "[bloom]") {
   CHECK(refusal_of_reserve({"0.1", "1", "MORE"}) == text::reserve_unknown_word);
 }
 
-TEST_CASE("BF.INSERT's options end with the items", "[bloom]") {
+TEST_CASE("BF.INSERT's options end with the items") {
   const Words words{"CAPACITY", "5", "ERROR", "0.5", "NOCREATE", "ITEMS", "CAPACITY"};
   const auto parsed = parse_insert(words, defaults);
   const auto& request = std::get<InsertRequest>(parsed);
@@ -72,7 +72,7 @@ TEST_CASE("BF.INSERT's options end with the items", "[bloom]") {
   CHECK(refusal_of_insert({"ERROR", "2", "ITEMS", "a"}) == text::insert_bad_rate);
 }
 
-TEST_CASE("what BF.INFO and BF.DEBUG say of a filter", "[bloom]") {
+TEST_CASE("what BF.INFO and BF.DEBUG say of a filter") {
   const auto filter = bloom::Filter::create(defaults, {.bytes_max = 1 << 20});
   REQUIRE(filter);
   CHECK(info_fields().size() == 5);
@@ -87,7 +87,7 @@ TEST_CASE("what BF.INFO and BF.DEBUG say of a filter", "[bloom]") {
   CHECK(line.starts_with("bytes:"));
 }
 
-TEST_CASE("EX lets BF.RESERVE have two words more", "[bloom]") {
+TEST_CASE("EX lets BF.RESERVE have two words more") {
   CHECK(reserve_words_max(Words{"BF.RESERVE", "EX", "0.1", "1"}) == 7);
   CHECK(reserve_words_max(Words{"BF.RESERVE", "k", "0.1", "1", "ex", "9"}) == 9);
 }

@@ -11,7 +11,7 @@ using namespace sepal::bloom;
 
 constexpr std::uint64_t unbounded = std::numeric_limits<std::uint64_t>::max();
 
-TEST_CASE("a remembered plan equals a new plan", "[filter]") {
+TEST_CASE("a remembered plan equals a new plan") {
   PlanMemo memo;
   // More plans than it remembers, so that it forgets some in between.
   for (int round = 0; round < 2; ++round) {
@@ -29,7 +29,7 @@ TEST_CASE("a remembered plan equals a new plan", "[filter]") {
   }
 }
 
-TEST_CASE("a remembered plan is checked against the limit of each caller", "[filter]") {
+TEST_CASE("a remembered plan is checked against the limit of each caller") {
   PlanMemo memo;
   const LayerRequest request{.capacity = 1000, .error_rate = 0.01};
   const auto plan = memo.plan(request, unbounded);
@@ -41,7 +41,7 @@ TEST_CASE("a remembered plan is checked against the limit of each caller", "[fil
 }
 
 // The second request for a plan comes with the gate closed, so it must be quick.
-TEST_CASE("a filter that is too large is planned only once", "[filter]") {
+TEST_CASE("a filter that is too large is planned only once") {
   // A plan that takes especially long.
   const LayerRequest request{.capacity = 9741, .error_rate = 0.25};
   const auto time_of = [&](const auto& plan) {
@@ -58,7 +58,7 @@ TEST_CASE("a filter that is too large is planned only once", "[filter]") {
   CHECK(memo.plan(request, unbounded));
 }
 
-TEST_CASE("a filter that cannot be planned is refused, and not remembered", "[filter]") {
+TEST_CASE("a filter that cannot be planned is refused, and not remembered") {
   PlanMemo memo;
   for (int time = 0; time < 2; ++time) {
     for (const double error_rate : {0.0, 0.01}) {

@@ -11,8 +11,7 @@ namespace {
 
 using namespace sepal;
 using namespace sepal::bloom;
-using test::bytes_of;
-using test::RdbText;
+using namespace test;
 
 constexpr FilterLimits plenty{.bytes_max = std::uint64_t{1} << 40, .layers_max = 64};
 
@@ -59,7 +58,7 @@ std::string dump_with(const std::string& header, const std::vector<std::string>&
 
 }  // namespace
 
-TEST_CASE("a dump restores a filter of any size, with its bits and counts", "[filter][rdb]") {
+TEST_CASE("a dump restores a filter of any size, with its bits and counts") {
   // One layer, several layers, several pieces, and a last piece that is whole.
   for (const auto& filter : {grown(100, 50), grown(10, 2000), grown(3'000'000, 5000)}) {
     const auto restored = load(dump_of(filter));
@@ -69,7 +68,7 @@ TEST_CASE("a dump restores a filter of any size, with its bits and counts", "[fi
   }
 }
 
-TEST_CASE("an empty string of a dump stands for zeros", "[filter][rdb]") {
+TEST_CASE("an empty string of a dump stands for zeros") {
   const FilterPtr filter = grown(3'000'000, 0);
   const std::uint64_t bitmap_bytes = header_of(*filter).bitmap_bytes();
   const std::vector<std::string> nothing((bitmap_bytes + rdb_piece_bytes - 1) / rdb_piece_bytes);
@@ -78,7 +77,7 @@ TEST_CASE("an empty string of a dump stands for zeros", "[filter][rdb]") {
   CHECK(value::image_of(**restored) == value::image_of(*filter));
 }
 
-TEST_CASE("a dump with any byte changed, cut off or added is damaged", "[filter][rdb]") {
+TEST_CASE("a dump with any byte changed, cut off or added is damaged") {
   const std::string dump = dump_of(grown(20, 30));
   for (std::size_t at = 0; at < dump.size(); ++at) {
     std::string changed = dump;
@@ -89,8 +88,7 @@ TEST_CASE("a dump with any byte changed, cut off or added is damaged", "[filter]
   CHECK(load(dump + "x").error().code == Errc::damaged);
 }
 
-TEST_CASE("a sealed dump that no server writes is refused, and nothing is allocated for it",
-          "[filter][rdb]") {
+TEST_CASE("a sealed dump that no server writes is refused, and nothing is allocated for it") {
   const FilterPtr filter = grown(20, 5);
   const ImageHeader header = header_of(*filter);
   const std::string head = header_text(header);

@@ -13,9 +13,7 @@ namespace {
 
 using namespace sepal;
 using namespace sepal::bloom;
-using test::bytes_of;
-using test::RdbText;
-using test::RdbTextOptions;
+using namespace test;
 
 constexpr FilterLimits plenty{.bytes_max = std::uint64_t{1} << 40, .layers_max = 64};
 
@@ -65,12 +63,12 @@ std::string bits_in(const Filter& filter) {
 
 }  // namespace
 
-TEST_CASE("the checksum of RDB dumps is CRC-64 of Jones", "[filter][rdb]") {
+TEST_CASE("the checksum of RDB dumps is CRC-64 of Jones") {
   CHECK(rdb::checksum(bytes_of("")) == 0);
   CHECK(rdb::checksum(bytes_of("123456789")) == 0xe9c6d914c4b8d9ca);
 }
 
-TEST_CASE("recorded dumps of Redis are restored to the right filters", "[filter][rdb]") {
+TEST_CASE("recorded dumps of Redis are restored to the right filters") {
   const auto& dump = test::recorded_rdb_dumps()[GENERATE(0u, 1u, 2u)];
   CAPTURE(dump.name);
   CHECK(rdb::begins(bytes_of(dump.bytes), rdb::module_type));
@@ -82,7 +80,7 @@ TEST_CASE("recorded dumps of Redis are restored to the right filters", "[filter]
   CHECK_FALSE(has(**filter, "zz"));
 }
 
-TEST_CASE("a recorded dump that is cut off or has any bit changed is refused", "[filter][rdb]") {
+TEST_CASE("a recorded dump that is cut off or has any bit changed is refused") {
   const auto& dump = test::recorded_rdb_dumps()[GENERATE(0u, 1u, 2u)];
   for (std::size_t at = 0; at < dump.bytes.size(); ++at) {
     REQUIRE(load(std::string_view(dump.bytes).substr(0, at)).error().code == Errc::damaged);
@@ -95,7 +93,7 @@ TEST_CASE("a recorded dump that is cut off or has any bit changed is refused", "
   CHECK(load(dump.bytes + "x").error().code == Errc::damaged);
 }
 
-TEST_CASE("contents with a right checksum are checked as well", "[filter][rdb]") {
+TEST_CASE("contents with a right checksum are checked as well") {
   const auto& dump = test::recorded_rdb_dumps()[GENERATE(0u, 1u, 2u)];
   const std::string_view sealed = std::string_view(dump.bytes).substr(0, dump.bytes.size() - 8);
   RdbText text;
@@ -119,7 +117,7 @@ TEST_CASE("contents with a right checksum are checked as well", "[filter][rdb]")
   CHECK(load(text.sealed()).error().code == Errc::out_of_range);
 }
 
-TEST_CASE("lengths of any width, packed bits and later RDB versions are accepted", "[filter][rdb]") {
+TEST_CASE("lengths of any width, packed bits and later RDB versions are accepted") {
   const RedisBloomFilter filter = two_layers();
   const auto bits = bits_of(filter);
   RdbTextOptions options;
@@ -132,14 +130,14 @@ TEST_CASE("lengths of any width, packed bits and later RDB versions are accepted
   CHECK((*loaded)->options().expansion == 2);
 }
 
-TEST_CASE("other modules and unknown encodings of RedisBloom are refused", "[filter][rdb]") {
+TEST_CASE("other modules and unknown encodings of RedisBloom are refused") {
   const RedisBloomFilter filter = two_layers();
   RdbTextOptions options;
   options.module_id = GENERATE(0x3016e5a289bef803, 0x3016e5a289bef805, 0x3016e5a289bef404, 0);
   CHECK(load(test::rdb_dump(filter, bits_of(filter), options)).error().code == Errc::out_of_range);
 }
 
-TEST_CASE("bits that do not unpack to the layer's size are refused", "[filter][rdb]") {
+TEST_CASE("bits that do not unpack to the layer's size are refused") {
   const RedisBloomFilter filter = two_layers();
   const std::array<std::function<void(RdbText&, std::string_view)>, 8> writers{{
       [](RdbText& text, std::string_view bits) { text.packed("", bits.size()); },
@@ -168,7 +166,7 @@ TEST_CASE("bits that do not unpack to the layer's size are refused", "[filter][r
   CHECK(load(dump).error().code == Errc::out_of_range);
 }
 
-TEST_CASE("layers and bytes of a dump are checked against the limits", "[filter][rdb]") {
+TEST_CASE("layers and bytes of a dump are checked against the limits") {
   const RedisBloomFilter filter = two_layers();
   const std::string dump = test::rdb_dump(filter, bits_of(filter));
   CHECK(load(dump, {.bytes_max = plenty.bytes_max, .layers_max = 2}));
@@ -176,7 +174,7 @@ TEST_CASE("layers and bytes of a dump are checked against the limits", "[filter]
   CHECK(load(dump, {.bytes_max = 1000, .layers_max = 2}).error().code == Errc::too_large);
 }
 
-TEST_CASE("a dump says how much memory its unpacking takes", "[filter][rdb]") {
+TEST_CASE("a dump says how much memory its unpacking takes") {
   const RedisBloomFilter filter = two_layers();
   const auto bits = bits_of(filter);
   const std::string packed = test::rdb_dump(filter, bits, {.write_bits = test::write_packed});

@@ -197,7 +197,7 @@ bool holds(const Filter& filter, std::string_view item) {
   return present;
 }
 
-TEST_CASE("a dump of RedisBloom holds every item that was added there", "[filter][redisbloom]") {
+TEST_CASE("a dump of RedisBloom holds every item that was added there") {
   for (const Dump& dump : dumps) {
     INFO(dump.name);
     const auto filter = filter_of(dump);
@@ -209,8 +209,7 @@ TEST_CASE("a dump of RedisBloom holds every item that was added there", "[filter
   }
 }
 
-TEST_CASE("items set the same bits in a filter of RedisBloom's shape as in RedisBloom",
-          "[filter][redisbloom]") {
+TEST_CASE("items set the same bits in a filter of RedisBloom's shape as in RedisBloom") {
   for (const Dump& dump : dumps) {
     const auto header = *decode_redisbloom_header(from_hex(dump.header), plenty.layers_max);
     if (header.layers.size() > 1) continue;
@@ -226,7 +225,7 @@ TEST_CASE("items set the same bits in a filter of RedisBloom's shape as in Redis
   }
 }
 
-TEST_CASE("a filter of RedisBloom grows Sepal's layers, with the rest of its rate", "[filter][redisbloom]") {
+TEST_CASE("a filter of RedisBloom grows Sepal's layers, with the rest of its rate") {
   const auto filter = filter_of(of_three_layers());
   const std::uint32_t foreign = filter->layer_count();
   const double last_rate = filter->newest_layer().plan().error_rate;
@@ -248,7 +247,7 @@ TEST_CASE("a filter of RedisBloom grows Sepal's layers, with the rest of its rat
   CHECK(sum < last_rate);
 }
 
-TEST_CASE("the image of a filter of RedisBloom restores it, grown or not", "[filter][redisbloom][image]") {
+TEST_CASE("the image of a filter of RedisBloom restores it, grown or not") {
   for (const Dump& dump : dumps) {
     INFO(dump.name);
     const auto filter = filter_of(dump);
@@ -267,7 +266,7 @@ TEST_CASE("the image of a filter of RedisBloom restores it, grown or not", "[fil
   }
 }
 
-TEST_CASE("the header of an ordinary filter stays one of version 1", "[filter][image]") {
+TEST_CASE("the header of an ordinary filter stays one of version 1") {
   const auto filter = *Filter::create({.error_rate = 0.01, .capacity = 100}, plenty);
   const auto ordinary = encode(header_of(*filter));
   CHECK(ordinary[4] == std::byte{1});
@@ -281,7 +280,7 @@ TEST_CASE("the header of an ordinary filter stays one of version 1", "[filter][i
   CHECK_FALSE(decode_image_header(claimed, 64));
 }
 
-TEST_CASE("bits can be filled at any byte offset", "[filter][redisbloom]") {
+TEST_CASE("bits can be filled at any byte offset") {
   for (const Dump& dump : dumps) {
     const auto filter = empty_filter_of(dump);
     const auto bits = from_hex(dump.bits);
@@ -293,7 +292,7 @@ TEST_CASE("bits can be filled at any byte offset", "[filter][redisbloom]") {
   }
 }
 
-TEST_CASE("dumps that RedisBloom would refuse, and impossible filters, are refused", "[filter][redisbloom]") {
+TEST_CASE("dumps that RedisBloom would refuse, and impossible filters, are refused") {
   const auto sound = from_hex(of_three_layers().header);
   REQUIRE(decode_redisbloom_header(sound, 3));
   CHECK_FALSE(decode_redisbloom_header(sound, 2));

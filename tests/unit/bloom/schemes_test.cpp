@@ -55,7 +55,7 @@ bool is_of_guava(Scheme scheme) {
   return scheme == Scheme::guava_32 || scheme == Scheme::guava_64;
 }
 
-TEST_CASE("positions are those that other implementations computed", "[filter][schemes]") {
+TEST_CASE("positions are those that other implementations computed") {
   std::map<Scheme, int> seen;
   for (const Vector& vector : vectors()) {
     CAPTURE(facts_of(vector.bits.scheme).name, vector.bits.bit_count, vector.bits.probe_count,
@@ -75,7 +75,7 @@ TEST_CASE("positions are those that other implementations computed", "[filter][s
   }
 }
 
-TEST_CASE("an item is held if all of its bits are set", "[filter][schemes]") {
+TEST_CASE("an item is held if all of its bits are set") {
   for (const SchemeFacts& facts : schemes()) {
     CAPTURE(facts.name);
     const ClientBits bits{.scheme = facts.scheme,
@@ -95,7 +95,7 @@ TEST_CASE("an item is held if all of its bits are set", "[filter][schemes]") {
   }
 }
 
-TEST_CASE("numbers that a scheme does not have are not sound", "[filter][schemes]") {
+TEST_CASE("numbers that a scheme does not have are not sound") {
   const ClientBits guava{.scheme = Scheme::guava_64, .bit_count = 64, .probe_count = 1};
   const auto with = [](ClientBits bits, auto member, auto value) {
     bits.*member = value;
@@ -120,7 +120,7 @@ TEST_CASE("numbers that a scheme does not have are not sound", "[filter][schemes
   CHECK(is_sound(seeded));
 }
 
-TEST_CASE("positions of 31 bits do not reach the end of more bits", "[filter][schemes]") {
+TEST_CASE("positions of 31 bits do not reach the end of more bits") {
   const ClientBits guava_32{
       .scheme = Scheme::guava_32, .bit_count = client_bits_max, .probe_count = client_probe_count_max};
   CHECK(reach_of(guava_32) == std::uint64_t{1} << 31);
@@ -135,7 +135,7 @@ TEST_CASE("positions of 31 bits do not reach the end of more bits", "[filter][sc
   CHECK(reach_of(guava_64) == client_bits_max);
 }
 
-TEST_CASE("items are counted by the bits that they set", "[filter][schemes]") {
+TEST_CASE("items are counted by the bits that they set") {
   constexpr std::uint64_t item_count = 5000;
   for (const SchemeFacts& facts : schemes()) {
     CAPTURE(facts.name);

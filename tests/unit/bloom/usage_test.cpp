@@ -16,7 +16,7 @@ constexpr SteadyTime start{1000h};
 
 }  // namespace
 
-TEST_CASE("usage sums what all workers did", "[filter][usage]") {
+TEST_CASE("usage sums what all workers did") {
   Usage usage(2);
   CHECK(usage.sums(start).asked == 0);
   CHECK_FALSE(usage.sums(start).last_added);
@@ -33,7 +33,7 @@ TEST_CASE("usage sums what all workers did", "[filter][usage]") {
   CHECK(sums.last_added == start + 1s);
 }
 
-TEST_CASE("adds a second are those since the first add, for a minute", "[filter][usage]") {
+TEST_CASE("adds a second are those since the first add, for a minute") {
   Usage usage(1);
   usage.slot(0).count_added(100, start);
   CHECK(usage.sums(start).added_per_second == 100);
@@ -42,7 +42,7 @@ TEST_CASE("adds a second are those since the first add, for a minute", "[filter]
   CHECK(usage.sums(start + 20s).added_per_second == 10);
 }
 
-TEST_CASE("adds a second forget what is older than a minute", "[filter][usage]") {
+TEST_CASE("adds a second forget what is older than a minute") {
   Usage usage(1);
   for (int second = 0; second < 600; ++second)
     usage.slot(0).count_added(second < 300 ? 1000 : 10, start + std::chrono::seconds(second));
@@ -52,7 +52,7 @@ TEST_CASE("adds a second forget what is older than a minute", "[filter][usage]")
   CHECK(usage.sums(start + 900s).added == 303'000);
 }
 
-TEST_CASE("adds a second are right on a machine that has run for years", "[filter][usage]") {
+TEST_CASE("adds a second are right on a machine that has run for years") {
   // A piece keeps 24 bits of its number, and there are 10 seconds in a piece: they are used up now.
   const SteadyTime years = SteadyTime{} + 10s * (1 << 24);
   for (const auto offset : {-1000s, -30s, 0s, 1000s}) {
@@ -67,7 +67,7 @@ TEST_CASE("adds a second are right on a machine that has run for years", "[filte
   }
 }
 
-TEST_CASE("only a filter of a large layer keeps usage, and keeps it when it grows", "[filter][usage]") {
+TEST_CASE("only a filter of a large layer keeps usage, and keeps it when it grows") {
   const auto small = Filter::create({.capacity = 500'000}, plenty);
   REQUIRE(small);
   (*small)->keep_usage(2);

@@ -51,13 +51,13 @@ constexpr std::string_view no_lists =
 
 }  // namespace
 
-TEST_CASE("docs/protocol.md lists what Sepal does not have", "[command]") {
+TEST_CASE("docs/protocol.md lists what Sepal does not have") {
   std::set<std::string> rows;
   for (const AbsentGroup& group : absent_groups()) rows.insert(documented_row(group));
   CHECK(rows_of_document() == rows);
 }
 
-TEST_CASE("a command that Sepal does not have is none that it has", "[command]") {
+TEST_CASE("a command that Sepal does not have is none that it has") {
   for (const AbsentGroup& group : absent_groups()) {
     sepal::for_each_word(group.names, [&](std::string_view name) {
       INFO(name);
@@ -66,7 +66,7 @@ TEST_CASE("a command that Sepal does not have is none that it has", "[command]")
   }
 }
 
-TEST_CASE("each name is found in any case, and no other name is", "[command]") {
+TEST_CASE("each name is found in any case, and no other name is") {
   for (const AbsentGroup& group : absent_groups()) {
     CHECK_FALSE(group.names.empty());
     sepal::for_each_word(group.names, [&](std::string_view word) {
@@ -86,7 +86,7 @@ TEST_CASE("each name is found in any case, and no other name is", "[command]") {
   CHECK(find_absent("GEORADIUSBYMEMBER_ROX") == nullptr);
 }
 
-TEST_CASE("many different unknown commands are counted under one word", "[command]") {
+TEST_CASE("many different unknown commands are counted under one word") {
   World world;
   for (int round = 0; round < 10'000; ++round) {
     world.send({"SUBSCRIBE", "news"});

@@ -25,7 +25,7 @@ struct BobsWorld : World {
 
 }  // namespace
 
-TEST_CASE("users count for maxmemory, and a user that does not fit is refused", "[command][acl]") {
+TEST_CASE("users count for maxmemory, and a user that does not fit is refused") {
   World world;
   REQUIRE(world.send({"ACL", "SETUSER", "first"}) == ok);
   const std::uint64_t before = world.keyspace.memory_used();
@@ -46,7 +46,7 @@ TEST_CASE("users count for maxmemory, and a user that does not fit is refused", 
   CHECK(world.keyspace.memory_used() == before);
 }
 
-TEST_CASE("each request that runs together with others is checked", "[command][acl]") {
+TEST_CASE("each request that runs together with others is checked") {
   BobsWorld world({"~app:*", "+@all"});
   auto& bob = world.connection("b");
   const std::vector<std::string_view> words{"BF.ADD", "other", "a"};
@@ -63,7 +63,7 @@ TEST_CASE("each request that runs together with others is checked", "[command][a
   CHECK(bob.reply.size() == 0);
 }
 
-TEST_CASE("ACL GENPASS makes passwords of so many bits", "[command][acl]") {
+TEST_CASE("ACL GENPASS makes passwords of so many bits") {
   World world;
   const std::string first = world.send({"ACL", "GENPASS"});
   CHECK(first.size() == 1 + 64);

@@ -45,7 +45,7 @@ std::string error_of(const Words& rules) {
 
 }  // namespace
 
-TEST_CASE("a new user may do nothing but log in", "[command][acl]") {
+TEST_CASE("a new user may do nothing but log in") {
   const User user("bob");
   CHECK(user.rules() == "off sanitize-payload resetchannels -@all");
   CHECK(asked(user, {"PING"}) == "command");
@@ -56,7 +56,7 @@ TEST_CASE("a new user may do nothing but log in", "[command][acl]") {
   CHECK(asked(User::without_rights(), {"PING"}) == "command");
 }
 
-TEST_CASE("rules read back as they were applied", "[command][acl]") {
+TEST_CASE("rules read back as they were applied") {
   const auto rules = [](const Words& words) { return user_with(words).rules(); };
   CHECK(rules({"on", "nopass", "~*", "&*", "+@all"}) == "on nopass sanitize-payload ~* &* +@all");
   CHECK(rules({"ON", "AllKeys", "allchannels", "allcommands"}) == "on sanitize-payload ~* &* +@all");
@@ -79,7 +79,7 @@ TEST_CASE("rules read back as they were applied", "[command][acl]") {
   CHECK(rules({">pw"}) == "off sanitize-payload #" + sha256_hex("pw") + " resetchannels -@all");
 }
 
-TEST_CASE("the text of a user's rules makes an equal user", "[command][acl]") {
+TEST_CASE("the text of a user's rules makes an equal user") {
   const User user = user_with({"on", ">one", ">two", "~a*", "%R~b", "&c", "+@read", "-bf.exists",
                                "+client|id", "+select|0", "(~d +@all -@admin)", "(%W~e allchannels)"});
   const std::string text = user.rules();
@@ -91,7 +91,7 @@ TEST_CASE("the text of a user's rules makes an equal user", "[command][acl]") {
   CHECK(user_with(words).rules() == text);
 }
 
-TEST_CASE("wrong rules are refused with the reference's texts", "[command][acl]") {
+TEST_CASE("wrong rules are refused with the reference's texts") {
   const std::string unknown = "Unknown command or category name in ACL";
   const auto modifier = [](const std::string& rule, const std::string& why) {
     return "Error in ACL SETUSER modifier '" + rule + "': " + why;
@@ -111,7 +111,7 @@ TEST_CASE("wrong rules are refused with the reference's texts", "[command][acl]"
   CHECK(error_of({"(~a nonsense)"}) == modifier("(~a nonsense)", "Syntax error"));
 }
 
-TEST_CASE("no password is in an error", "[command][acl]") {
+TEST_CASE("no password is in an error") {
   for (const char* rule : {"<sesame", "#sesame", "!sesame", "(>sesame)"}) {
     const std::string error = error_of({rule});
     CHECK_FALSE(error.empty());
@@ -122,7 +122,7 @@ TEST_CASE("no password is in an error", "[command][acl]") {
         "not exist");
 }
 
-TEST_CASE("all rules have effect, or none", "[command][acl]") {
+TEST_CASE("all rules have effect, or none") {
   User user = user_with({"on", ">pw", "~a", "+ping"});
   const std::string before = user.rules();
   CHECK_FALSE(apply(user, {"off", "resetpass", "+@all", "~*", "nonsense"}).empty());
@@ -131,7 +131,7 @@ TEST_CASE("all rules have effect, or none", "[command][acl]") {
   CHECK(user.accepts("pw"));
 }
 
-TEST_CASE("passwords are added, removed and compared as digests", "[command][acl]") {
+TEST_CASE("passwords are added, removed and compared as digests") {
   const std::string second = "#" + sha256_hex("two");
   User user = user_with({"on", ">one", second});
   CHECK(user.accepts("one"));
@@ -154,7 +154,7 @@ TEST_CASE("passwords are added, removed and compared as digests", "[command][acl
   CHECK_FALSE(apply(user, {upper}).empty());
 }
 
-TEST_CASE("a command is allowed by its name, its category, or its first argument", "[command][acl]") {
+TEST_CASE("a command is allowed by its name, its category, or its first argument") {
   const User reader = user_with({"~*", "+@read", "-bf.info", "+client|id", "+select|0"});
   CHECK(asked(reader, {"BF.EXISTS", "k", "i"}) == "yes");
   CHECK(asked(reader, {"BF.ADD", "k", "i"}) == "command");
@@ -169,7 +169,7 @@ TEST_CASE("a command is allowed by its name, its category, or its first argument
   CHECK(asked(user_with({"+select|0", "-select"}), {"SELECT", "0"}) == "command");
 }
 
-TEST_CASE("each key of a request must match a pattern", "[command][acl]") {
+TEST_CASE("each key of a request must match a pattern") {
   const User user = user_with({"~app:*", "+@all"});
   CHECK(asked(user, {"BF.ADD", "app:1", "i"}) == "yes");
   CHECK(asked(user, {"BF.ADD", "other", "i"}) == "key 1");
@@ -187,7 +187,7 @@ TEST_CASE("each key of a request must match a pattern", "[command][acl]") {
   CHECK(asked(user_with({"+@all"}), {"BF.ADD", "k", "i"}) == "key 1");
 }
 
-TEST_CASE("a pattern may allow only to read, or only to write", "[command][acl]") {
+TEST_CASE("a pattern may allow only to read, or only to write") {
   const User reads = user_with({"%R~k", "+@all"});
   const User writes = user_with({"%W~k", "+@all"});
   const User both = user_with({"%R~k", "%W~k", "+@all"});
@@ -236,7 +236,7 @@ TEST_CASE("a pattern may allow only to read, or only to write", "[command][acl]"
   CHECK(asked(copies, {"COPY", "to", "from"}) == "key 1");
 }
 
-TEST_CASE("a request needs one selector that allows all of it", "[command][acl]") {
+TEST_CASE("a request needs one selector that allows all of it") {
   const User user = user_with({"~a", "+bf.add", "(~b +bf.exists)"});
   CHECK(asked(user, {"BF.ADD", "a", "i"}) == "yes");
   CHECK(asked(user, {"BF.EXISTS", "b", "i"}) == "yes");
@@ -245,7 +245,7 @@ TEST_CASE("a request needs one selector that allows all of it", "[command][acl]"
   CHECK(asked(user, {"PING"}) == "command");
 }
 
-TEST_CASE("a user is unrestricted exactly if it may run every command on every key", "[command][acl]") {
+TEST_CASE("a user is unrestricted exactly if it may run every command on every key") {
   CHECK(user_with({"~*", "+@all"}).unrestricted());
   CHECK(user_with({"(~* +@all)"}).unrestricted());
   CHECK_FALSE(user_with({"~*", "+@all", "-ping"}).unrestricted());
@@ -254,7 +254,7 @@ TEST_CASE("a user is unrestricted exactly if it may run every command on every k
   CHECK_FALSE(user_with({"~*", "+@all", "resetkeys"}).unrestricted());
 }
 
-TEST_CASE("the texts of denials are the reference's", "[command][acl]") {
+TEST_CASE("the texts of denials are the reference's") {
   const User user("bob");
   const Words words{"BF.ADD", "k", "i"};
   const auto& spec = *row_for(words);
@@ -264,7 +264,7 @@ TEST_CASE("the texts of denials are the reference's", "[command][acl]") {
   CHECK(denial_text_in_full(key, user, spec, words) == "User bob has no permissions to access the 'k' key");
 }
 
-TEST_CASE("rules have limits", "[command][acl]") {
+TEST_CASE("rules have limits") {
   using namespace sepal::command;
   User user("bob");
   const std::string longest = "~" + std::string(acl_rule_bytes_max - 1, 'x');

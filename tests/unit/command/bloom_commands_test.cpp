@@ -5,7 +5,7 @@ namespace bloom_commands_test {
 
 using sepal::command::testing::World;
 
-TEST_CASE("the new items of a request are counted, for any number of items", "[command]") {
+TEST_CASE("the new items of a request are counted, for any number of items") {
   World world;
   world.send({"BF.RESERVE", "k", "0.000001", "1000"});
   std::uint64_t expected = 0;

@@ -33,7 +33,7 @@ struct Holders {
 
 }  // namespace
 
-TEST_CASE("clients are closed until the others fit, the one with most first", "[command]") {
+TEST_CASE("clients are closed until the others fit, the one with most first") {
   Holders holders({10, 50, 0, 30, 40});
   CHECK(holders.chosen(130).empty());
   CHECK(holders.chosen(129) == Ids{2});
@@ -46,7 +46,7 @@ TEST_CASE("clients are closed until the others fit, the one with most first", "[
   CHECK(holders.buffers.closed_count() == 4);
 }
 
-TEST_CASE("what no client holds closes no client that holds nothing", "[command]") {
+TEST_CASE("what no client holds closes no client that holds nothing") {
   Holders holders({0, 5});
   holders.buffers.change_replies(0, 100);  // the figures of clients are behind the sum
   CHECK(holders.chosen(50) == Ids{2});

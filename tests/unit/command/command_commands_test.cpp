@@ -8,7 +8,7 @@ namespace command_commands_test {
 
 using sepal::command::testing::World;
 
-TEST_CASE("every HELP lists every subcommand", "[command]") {
+TEST_CASE("every HELP lists every subcommand") {
   World world;
   for (const char* name : {"CLIENT", "COMMAND", "CONFIG", "MEMORY", "MODULE", "OBJECT"}) {
     const std::string help = world.send({name, "HELP"});
@@ -17,7 +17,7 @@ TEST_CASE("every HELP lists every subcommand", "[command]") {
   }
 }
 
-TEST_CASE("COMMAND DOCS answers 4 MiB at most", "[command]") {
+TEST_CASE("COMMAND DOCS answers 4 MiB at most") {
   World world;
   std::vector<std::string_view> words{"COMMAND", "DOCS", "client"};
   world.send_words("a", words);

@@ -109,7 +109,7 @@ std::vector<std::string> missing_in(const std::vector<std::string>& others,
 
 }  // namespace
 
-TEST_CASE("rows are sorted, unique, and found in any case", "[command]") {
+TEST_CASE("rows are sorted, unique, and found in any case") {
   const auto rows = command_table();
   CHECK(std::is_sorted(rows.begin(), rows.end(),
                        [](const CommandSpec& a, const CommandSpec& b) { return a.name < b.name; }));
@@ -125,7 +125,7 @@ TEST_CASE("rows are sorted, unique, and found in any case", "[command]") {
   CHECK(find_command(std::string(1 << 20, 'x')) == nullptr);
 }
 
-TEST_CASE("every row has a number of its own", "[command]") {
+TEST_CASE("every row has a number of its own") {
   std::set<std::size_t> numbers;
   for (const CommandSpec* row : all_rows()) numbers.insert(sepal::command::command_row(*row));
   CHECK(numbers.size() == all_rows().size());
@@ -133,7 +133,7 @@ TEST_CASE("every row has a number of its own", "[command]") {
   CHECK(*numbers.rbegin() == numbers.size() - 1);
 }
 
-TEST_CASE("every row says what COMMAND needs", "[command]") {
+TEST_CASE("every row says what COMMAND needs") {
   for (const CommandSpec* row : all_rows()) {
     INFO(row->name);
     CHECK_FALSE(row->summary.empty());
@@ -152,7 +152,7 @@ TEST_CASE("every row says what COMMAND needs", "[command]") {
   }
 }
 
-TEST_CASE("a command that writes is run alone, or asks for it when it must", "[command]") {
+TEST_CASE("a command that writes is run alone, or asks for it when it must") {
   const std::set<std::string_view> asks{"bf.mirror", "expire",    "expireat", "persist",
                                         "pexpire",   "pexpireat", "getdel",   "getex"};
   for (const CommandSpec* row : all_rows()) {
@@ -164,8 +164,7 @@ TEST_CASE("a command that writes is run alone, or asks for it when it must", "[c
   }
 }
 
-TEST_CASE("docs/protocol.md has the table's commands; with SEPAL_WRITE=1 this test writes them",
-          "[command]") {
+TEST_CASE("docs/protocol.md has the table's commands; with SEPAL_WRITE=1 this test writes them") {
   std::vector<std::string> lines;
   std::istringstream text(text_of_file(protocol));
   for (std::string line; std::getline(text, line);) lines.push_back(line);
@@ -200,7 +199,7 @@ std::string quoted_words(std::string_view name) {
   return "\"" + words + "\"";
 }
 
-TEST_CASE("every row is sent by a recorded exchange or by these tests", "[command]") {
+TEST_CASE("every row is sent by a recorded exchange or by these tests") {
   const std::string sent = everything_sent();
   // The name alone is no exchange: it also occurs in lists of names like those above.
   const auto is_sent = [&](std::string_view name) {

@@ -67,7 +67,7 @@ std::set<std::string> names_in(std::string_view reply) {
 
 }  // namespace
 
-TEST_CASE("CONFIG GET knows every parameter of the reference", "[command]") {
+TEST_CASE("CONFIG GET knows every parameter of the reference") {
   World world;
   // The parameters of Redis 7.4.1 and their other names, without the hidden ones.
   for (const std::string& name : sepal::test::reference_words("config-parameters.txt")) {
@@ -76,7 +76,7 @@ TEST_CASE("CONFIG GET knows every parameter of the reference", "[command]") {
   }
 }
 
-TEST_CASE("a parameter with one value takes it, and refuses another with the reason", "[command]") {
+TEST_CASE("a parameter with one value takes it, and refuses another with the reason") {
   World world;
   for (const sepal::command::FixedGroup& group : sepal::command::fixed_groups) {
     for_each_parameter(group, [&](std::string_view name, std::string_view value) {
@@ -90,7 +90,7 @@ TEST_CASE("a parameter with one value takes it, and refuses another with the rea
   }
 }
 
-TEST_CASE("docs/protocol.md gives the reason of each parameter with one value", "[command]") {
+TEST_CASE("docs/protocol.md gives the reason of each parameter with one value") {
   std::set<std::string> reasons;
   bool in_table = false;
   for (const std::string& line : protocol_lines()) {
@@ -104,8 +104,7 @@ TEST_CASE("docs/protocol.md gives the reason of each parameter with one value", 
   }
 }
 
-TEST_CASE("docs/protocol.md lists the parameters of CONFIG; with SEPAL_WRITE=1 this test adds settings",
-          "[command]") {
+TEST_CASE("docs/protocol.md lists the parameters of CONFIG; with SEPAL_WRITE=1 this test adds settings") {
   World world;
   world.send({"HELLO", "3"});
   const auto documented = [&] {
@@ -126,7 +125,7 @@ TEST_CASE("docs/protocol.md lists the parameters of CONFIG; with SEPAL_WRITE=1 t
   CHECK(documented() == names_in(world.send({"CONFIG", "GET", "*"})));
 }
 
-TEST_CASE("no setting has the name of another parameter of CONFIG", "[command]") {
+TEST_CASE("no setting has the name of another parameter of CONFIG") {
   World world;
   world.send({"HELLO", "3"});
   const std::string all = world.send({"CONFIG", "GET", "*"});
@@ -134,7 +133,7 @@ TEST_CASE("no setting has the name of another parameter of CONFIG", "[command]")
   CHECK(static_cast<std::size_t>(std::ranges::count(all, '$')) == 2 * names.size());
 }
 
-TEST_CASE("CONFIG RESETSTAT sets every count to zero", "[command]") {
+TEST_CASE("CONFIG RESETSTAT sets every count to zero") {
   World world;
   world.send({"NOSUCH"});
   world.send({"BF.EXISTS", "k", "a"});

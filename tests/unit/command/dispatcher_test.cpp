@@ -9,7 +9,7 @@ namespace dispatcher_test {
 using sepal::command::Next;
 using sepal::command::testing::World;
 
-TEST_CASE("requests that could run together are refused one by one while the data is loaded", "[command]") {
+TEST_CASE("requests that could run together are refused one by one while the data is loaded") {
   World world;
   world.services.load.running = true;
   auto& from = world.connection("a");
@@ -24,7 +24,7 @@ TEST_CASE("requests that could run together are refused one by one while the dat
   CHECK(from.reply.size() == 0);
 }
 
-TEST_CASE("requests, rejections and failures are counted once, however often a handler ran", "[command]") {
+TEST_CASE("requests, rejections and failures are counted once, however often a handler ran") {
   World world;
   const auto& stats = world.workers[0];
   const auto row = [&](std::string_view name) -> const auto& {
@@ -43,7 +43,7 @@ TEST_CASE("requests, rejections and failures are counted once, however often a h
   CHECK(world.connection("a").client.request_count == 3);
 }
 
-TEST_CASE("the recorded time belongs to the number of calls that were measured", "[command]") {
+TEST_CASE("the recorded time belongs to the number of calls that were measured") {
   World world;
   const auto& ping = *sepal::command::find_command("ping");
   world.dispatcher.count_calls(ping, 4, std::chrono::nanoseconds(400));

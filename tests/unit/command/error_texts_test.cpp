@@ -7,7 +7,7 @@ namespace error_texts_test {
 using namespace sepal::command;  // NOLINT(google-build-using-namespace): a test of one table
 using sepal::Errc;
 
-TEST_CASE("texts that clients match on stay as they are, byte for byte", "[command]") {
+TEST_CASE("texts that clients match on stay as they are, byte for byte") {
   CHECK(wrong_arity("bf.add") == "ERR wrong number of arguments for 'bf.add' command");
   CHECK(text_of(Errc::key_exists) == "ERR item exists");
   CHECK(text_of(Errc::no_such_key) == "ERR no such key");
@@ -23,7 +23,7 @@ TEST_CASE("texts that clients match on stay as they are, byte for byte", "[comma
   CHECK(text::no_protocol == "NOPROTO unsupported protocol version");
 }
 
-TEST_CASE("every error code has one line of text, which begins with a word in capitals", "[command]") {
+TEST_CASE("every error code has one line of text, which begins with a word in capitals") {
   for (int code = 0; code <= static_cast<int>(Errc::invalid_setting); ++code) {
     const std::string_view text = text_of(static_cast<Errc>(code));
     CHECK((text.starts_with("ERR ") || text.starts_with("MISCONF ")));

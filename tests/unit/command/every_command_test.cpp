@@ -46,7 +46,7 @@ std::vector<std::string> words_of_name(std::string_view name) {
 
 constexpr int tries = 30;
 
-TEST_CASE("every command answers at once within a script", "[command][script]") {
+TEST_CASE("every command answers at once within a script") {
   RandomWords random;
   for_each_row([&](const CommandSpec& row) {
     if (row.flags.has(Flag::no_script) || row.name.find('|') != std::string_view::npos) return;
@@ -62,7 +62,7 @@ TEST_CASE("every command answers at once within a script", "[command][script]") 
   });
 }
 
-TEST_CASE("every command answers at once within a transaction", "[command]") {
+TEST_CASE("every command answers at once within a transaction") {
   RandomWords random;
   for_each_row([&](const CommandSpec& row) {
     if (row.flags.has(Flag::no_multi) || row.flags.has(Flag::outside_multi)) return;

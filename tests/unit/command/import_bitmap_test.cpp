@@ -38,7 +38,7 @@ struct World : command::testing::World {
   }
 };
 
-TEST_CASE("a bitmap of a client program becomes a filter", "[command][bitmap]") {
+TEST_CASE("a bitmap of a client program becomes a filter") {
   World world;
   world.add("old", go_zero, 0, 80);
   CHECK(world.send({"BF.IMPORTBITMAP", "new", "old", "SCHEME", "go-zero", "BITS", "2000", "CAPACITY",
@@ -60,7 +60,7 @@ TEST_CASE("a bitmap of a client program becomes a filter", "[command][bitmap]") 
   CHECK(world.send({"BF.STATS", "new"}).find("$bits, :2000, ") != std::string::npos);
 }
 
-TEST_CASE("an import is recorded as a filter that comes whole", "[command][bitmap][journal]") {
+TEST_CASE("an import is recorded as a filter that comes whole") {
   World world;
   world.add("old", go_zero, 0, 50);
   world.send({"PEXPIREAT", "old", "33177117420000"});
@@ -75,7 +75,7 @@ TEST_CASE("an import is recorded as a filter that comes whole", "[command][bitma
   CHECK(world.send({"PEXPIRETIME", "new"}) == ":33177117420000");
 }
 
-TEST_CASE("a key that is taken is replaced only if REPLACE says so", "[command][bitmap]") {
+TEST_CASE("a key that is taken is replaced only if REPLACE says so") {
   World world;
   world.add("old", go_zero, 0, 50);
   world.send({"BF.ADD", "new", "x"});
@@ -92,7 +92,7 @@ TEST_CASE("a key that is taken is replaced only if REPLACE says so", "[command][
   CHECK(world.send({"SETBIT", "old", "1", "1"}).substr(0, 10) == "-WRONGTYPE");
 }
 
-TEST_CASE("every scheme has its options", "[command][bitmap]") {
+TEST_CASE("every scheme has its options") {
   for (const bloom::SchemeFacts& facts : bloom::schemes()) {
     CAPTURE(facts.name);
     World world;
@@ -126,7 +126,7 @@ TEST_CASE("every scheme has its options", "[command][bitmap]") {
   }
 }
 
-TEST_CASE("a large bitmap is imported by a job, and not in a transaction", "[command][bitmap]") {
+TEST_CASE("a large bitmap is imported by a job, and not in a transaction") {
   World world;
   const ClientBits bits{.scheme = Scheme::redisson, .bit_count = 10'000'000, .probe_count = 7};
   world.add("old", bits, 0, 2000);
@@ -156,7 +156,7 @@ TEST_CASE("a large bitmap is imported by a job, and not in a transaction", "[com
   CHECK(world.known("new", 0, 2) == 2);
 }
 
-TEST_CASE("the serialised form of Guava needs no further options", "[command][bitmap]") {
+TEST_CASE("the serialised form of Guava needs no further options") {
   World world;
   // 64 bits, all set.
   const std::string bytes = std::string("\1\3\0\0\0\1", 6) + std::string(8, '\xff');

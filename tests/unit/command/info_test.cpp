@@ -35,8 +35,7 @@ std::set<std::string> documented_names(const std::string& document, std::string_
 
 }  // namespace
 
-TEST_CASE("every field of the reference's INFO is there, or docs/protocol.md says why it is not",
-          "[command]") {
+TEST_CASE("every field of the reference's INFO is there, or docs/protocol.md says why it is not") {
   World world;
   world.services.load.running = true;  // INFO is then the longest
   std::istringstream lines(world.send({"INFO", "everything"}));
@@ -59,7 +58,7 @@ TEST_CASE("every field of the reference's INFO is there, or docs/protocol.md say
   CHECK(std::ranges::includes(reference, left_out));
 }
 
-TEST_CASE("INFO shows the build, the listeners and the clock", "[command]") {
+TEST_CASE("INFO shows the build, the listeners and the clock") {
   World world;
   world.control.about.port = 6379;
   std::string server = world.send({"INFO", "server"});
@@ -78,7 +77,7 @@ TEST_CASE("INFO shows the build, the listeners and the clock", "[command]") {
   CHECK(has(server, "listener1:name=unix,bind=/run/sepal\r\n"));
 }
 
-TEST_CASE("INFO shows the largest buffers, the background and the refused clients", "[command]") {
+TEST_CASE("INFO shows the largest buffers, the background and the refused clients") {
   World world;
   world.workers[0].unparsed_peak.add(100);
   world.workers[1].unparsed_peak.add(300);
@@ -99,7 +98,7 @@ TEST_CASE("INFO shows the largest buffers, the background and the refused client
   CHECK(has(stats, "acl_access_denied_auth:1\r\n"));
 }
 
-TEST_CASE("INFO tells how long the running save has taken", "[command]") {
+TEST_CASE("INFO tells how long the running save has taken") {
   World world;
   CHECK(has(world.send({"INFO", "persistence"}), "rdb_current_bgsave_time_sec:-1\r\n"));
   world.persistence.state.running = true;
@@ -110,7 +109,7 @@ TEST_CASE("INFO tells how long the running save has taken", "[command]") {
   CHECK(has(text, "current_fork_perc:25.00\r\n"));
 }
 
-TEST_CASE("docs/operations/watch.md lists exactly the fields of INFO sepal", "[command]") {
+TEST_CASE("docs/operations/watch.md lists exactly the fields of INFO sepal") {
   World world;
   std::istringstream lines(world.send({"INFO", "sepal"}));
   std::set<std::string> names;
@@ -120,7 +119,7 @@ TEST_CASE("docs/operations/watch.md lists exactly the fields of INFO sepal", "[c
   CHECK(documented_names("operations/watch.md", "| in `INFO sepal` |") == names);
 }
 
-TEST_CASE("INFO shows the facts of the server", "[command]") {
+TEST_CASE("INFO shows the facts of the server") {
   World world;
   world.control.about.process_id = 42;
   world.control.about.port = 6379;
@@ -139,7 +138,7 @@ TEST_CASE("INFO shows the facts of the server", "[command]") {
   CHECK(has(world.send({"INFO", "clients"}), "connected_clients:1\r\n"));
 }
 
-TEST_CASE("INFO persistence shows the results of saves", "[command]") {
+TEST_CASE("INFO persistence shows the results of saves") {
   World world;
   world.persistence.state = {.running = true,
                              .progress = 0.5,
@@ -158,7 +157,7 @@ TEST_CASE("INFO persistence shows the results of saves", "[command]") {
   CHECK(has(world.send({"INFO", "sepal"}), "save_progress:0.500\r\n"));
 }
 
-TEST_CASE("a save that ends while INFO is written has ended in all sections or in none", "[command]") {
+TEST_CASE("a save that ends while INFO is written has ended in all sections or in none") {
   World world;
   world.persistence.first_look.emplace().running = true;
   world.persistence.state.last_ok = false;
@@ -168,7 +167,7 @@ TEST_CASE("a save that ends while INFO is written has ended in all sections or i
   CHECK(has(info, "save_running:1\r\n"));
 }
 
-TEST_CASE("INFO shows the state of the journal", "[command]") {
+TEST_CASE("INFO shows the state of the journal") {
   World world;
   world.persistence.state.last_bytes = 1000;
   world.persistence.state.journal_position = 400;
@@ -199,7 +198,7 @@ TEST_CASE("INFO shows the state of the journal", "[command]") {
   CHECK_FALSE(has(off, "aof_current_size"));
 }
 
-TEST_CASE("INFO persistence shows the progress and the expected time of the load", "[command]") {
+TEST_CASE("INFO persistence shows the progress and the expected time of the load") {
   World world;
   auto& load = world.services.load;
   CHECK(has(world.send({"INFO", "persistence"}), "loading:0\r\nasync_loading:0\r\n"));
@@ -219,7 +218,7 @@ TEST_CASE("INFO persistence shows the progress and the expected time of the load
   CHECK(has(text, "loading_eta_seconds:30\r\n"));
 }
 
-TEST_CASE("errors are counted by their first word over all workers", "[command]") {
+TEST_CASE("errors are counted by their first word over all workers") {
   World world;
   world.send({"NOSUCH"});
   world.send({"BF.INSERT", "k", "FOO", "ITEMS", "a"});
@@ -239,7 +238,7 @@ TEST_CASE("errors are counted by their first word over all workers", "[command]"
   CHECK(has(world.send({"INFO", "stats"}), "total_error_replies:4\r\n"));
 }
 
-TEST_CASE("statistics of commands sum over the workers", "[command]") {
+TEST_CASE("statistics of commands sum over the workers") {
   World world;
   const auto& add = *sepal::command::find_command("bf.add");
   sepal::command::Dispatcher other(world.services, 1);
@@ -254,7 +253,7 @@ TEST_CASE("statistics of commands sum over the workers", "[command]") {
             .starts_with("$# Latencystats\r\nlatency_percentiles_usec_bf.add:p50=3."));
 }
 
-TEST_CASE("the rate of operations is that of the last seconds", "[command]") {
+TEST_CASE("the rate of operations is that of the last seconds") {
   World world;
   world.control.about.started_at = world.steady_now - std::chrono::seconds(10);
   world.workers[1].requests.add(1000);
@@ -266,7 +265,7 @@ TEST_CASE("the rate of operations is that of the last seconds", "[command]") {
   CHECK(has(world.send({"INFO", "stats"}), "instantaneous_ops_per_sec:0\r\n"));
 }
 
-TEST_CASE("INFO shows the transfer under way", "[command]") {
+TEST_CASE("INFO shows the transfer under way") {
   World world;
   world.adoptions.state = {.waiting = 2, .what = "import", .bytes_done = 5, .bytes_total = 9};
   const std::string info = world.send({"INFO", "sepal"});

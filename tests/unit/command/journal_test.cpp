@@ -17,7 +17,7 @@ struct World : command::testing::World {
   }
 };
 
-TEST_CASE("nothing is recorded or admitted without a journal", "[command]") {
+TEST_CASE("nothing is recorded or admitted without a journal") {
   World world;
   world.recording.recording = false;
   world.recording.admission = Admission::refused;
@@ -27,7 +27,7 @@ TEST_CASE("nothing is recorded or admitted without a journal", "[command]") {
   CHECK(world.recording.operations().empty());
 }
 
-TEST_CASE("every command that writes is refused with the reason while the journal refuses", "[command]") {
+TEST_CASE("every command that writes is refused with the reason while the journal refuses") {
   World world;
   world.send({"BF.ADD", "a", "1"});
   world.recording.admission = Admission::refused;

@@ -5,7 +5,7 @@ namespace key_commands_test {
 
 using sepal::command::testing::World;
 
-TEST_CASE("RANDOMKEY answers every key at some time, or null if there is none", "[command]") {
+TEST_CASE("RANDOMKEY answers every key at some time, or null if there is none") {
   World world;
   CHECK(world.send({"RANDOMKEY"}) == "$null");
   std::set<std::string> keys;
@@ -14,7 +14,7 @@ TEST_CASE("RANDOMKEY answers every key at some time, or null if there is none", 
   CHECK(keys == std::set<std::string>{"$0", "$1", "$2", "$3"});
 }
 
-TEST_CASE("SCAN visits all keys once, for any step", "[command]") {
+TEST_CASE("SCAN visits all keys once, for any step") {
   World world;
   for (int i = 0; i < 100; ++i) world.send({"BF.ADD", "s" + std::to_string(i), "x"});
   std::multiset<std::string> seen;

@@ -3,7 +3,7 @@
 #include "support/catch.hpp"
 
 namespace sepal::command::login_delay_test {
-TEST_CASE("failed logins are answered at a rate, and at once while they are few", "[command][acl]") {
+TEST_CASE("failed logins are answered at a rate, and at once while they are few") {
   LoginDelay delay;
   const SteadyTime start{std::chrono::hours(1)};
   for (int i = 0; i < failed_logins_at_once; ++i) CHECK(delay.note(start) == start);
@@ -16,7 +16,7 @@ TEST_CASE("failed logins are answered at a rate, and at once while they are few"
   CHECK(delay.note(later) == later + failed_login_interval);
 }
 
-TEST_CASE("no failed login waits longer than the most", "[command][acl]") {
+TEST_CASE("no failed login waits longer than the most") {
   LoginDelay delay;
   const SteadyTime start{std::chrono::hours(1)};
   SteadyTime due;

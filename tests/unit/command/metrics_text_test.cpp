@@ -26,7 +26,7 @@ bool has_line(const std::string& text, const std::string& line) {
 
 }  // namespace
 
-TEST_CASE("the metrics tell what clients asked and how it went", "[command][metrics]") {
+TEST_CASE("the metrics tell what clients asked and how it went") {
   World world;
   world.send({"BF.ADD", "k", "a"});
   // The session counts calls, with their time.
@@ -50,7 +50,7 @@ TEST_CASE("the metrics tell what clients asked and how it went", "[command][metr
   CHECK(text.find("command=\"bf.card\"") == std::string::npos);
 }
 
-TEST_CASE("the metrics have limits beside what they limit", "[command][metrics]") {
+TEST_CASE("the metrics have limits beside what they limit") {
   World world;
   world.options.clients_max = 77;
   world.clients.rejected = 5;
@@ -60,7 +60,7 @@ TEST_CASE("the metrics have limits beside what they limit", "[command][metrics]"
   CHECK(has_line(text, "sepal_memory_max_bytes{purpose=\"replies\"} 1342177280"));
 }
 
-TEST_CASE("the metrics tell how long clients are still paused", "[command][metrics]") {
+TEST_CASE("the metrics tell how long clients are still paused") {
   World world;
   CHECK(has_line(metrics_of(world), "sepal_pause_left_seconds 0"));
   world.send({"CLIENT", "PAUSE", "5000"});
@@ -68,7 +68,7 @@ TEST_CASE("the metrics tell how long clients are still paused", "[command][metri
   world.send({"CLIENT", "UNPAUSE"});
 }
 
-TEST_CASE("the metrics tell how saves and the journal are", "[command][metrics]") {
+TEST_CASE("the metrics tell how saves and the journal are") {
   World world;
   world.persistence.state.saves_done = 2;
   world.persistence.state.saves_failed = 1;
@@ -84,8 +84,7 @@ TEST_CASE("the metrics tell how saves and the journal are", "[command][metrics]"
   CHECK(has_line(text, "sepal_journal_accepting 1"));
 }
 
-TEST_CASE("the durations of a command are a histogram whose last bucket has all calls",
-          "[command][metrics]") {
+TEST_CASE("the durations of a command are a histogram whose last bucket has all calls") {
   World world;
   world.send({"PING"});
   const auto& row = *world.outcome.spec;
@@ -100,8 +99,7 @@ TEST_CASE("the durations of a command are a histogram whose last bucket has all 
   CHECK(has_line(text, name + "_count{command=\"ping\"} 3"));
 }
 
-TEST_CASE("a call that ran while latency-tracking was off counts in no part of the histogram",
-          "[command][metrics]") {
+TEST_CASE("a call that ran while latency-tracking was off counts in no part of the histogram") {
   World world;
   world.send({"PING"});
   const auto& row = *world.outcome.spec;
@@ -115,7 +113,7 @@ TEST_CASE("a call that ran while latency-tracking was off counts in no part of t
   CHECK(has_line(text, "sepal_command_calls_total{command=\"ping\"} 3"));
 }
 
-TEST_CASE("the metrics of filters leave out counts that a filter does not have", "[command][metrics]") {
+TEST_CASE("the metrics of filters leave out counts that a filter does not have") {
   std::vector<SeenFilter> filters(2);
   SeenFilter& big = filters[0];
   big.database = 3;

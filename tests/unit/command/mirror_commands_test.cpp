@@ -3,8 +3,7 @@
 
 namespace mirror_commands_test {
 
-TEST_CASE("a key that became a target while the adopter made the filter is not replaced",
-          "[command][mirror]") {
+TEST_CASE("a key that became a target while the adopter made the filter is not replaced") {
   sepal::command::testing::World world;
   for (const char* key : {"s", "t"}) world.send({"BF.ADD", key, "before"});
   REQUIRE(world.send({"BF.MIRROR", "s", "t"}) == "+OK");

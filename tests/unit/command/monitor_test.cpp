@@ -30,7 +30,7 @@ struct MonitoredWorld : World {
 
 }  // namespace
 
-TEST_CASE("MONITOR shows time, database, address and words of each command that ran", "[command]") {
+TEST_CASE("MONITOR shows time, database, address and words of each command that ran") {
   MonitoredWorld world;
   world.send_from("b", {"Ping", "a\"\\\n\r\t\a\b\x01\x7f\xff z", ""});
   world.send_from("b", {"ping", std::string_view("a\"\\\n\r\t\a\b\x01\x7f\xff z\0", 14)});
@@ -44,7 +44,7 @@ TEST_CASE("MONITOR shows time, database, address and words of each command that 
   CHECK(world.shown() == "[3 unix:/run/sepal.sock] \"SELECT\" \"3\"\r\n");
 }
 
-TEST_CASE("RESET ends MONITOR, and so does the end of its client", "[command]") {
+TEST_CASE("RESET ends MONITOR, and so does the end of its client") {
   MonitoredWorld world;
   CHECK(world.send({"CLIENT", "INFO"}).find(" flags=O ") != std::string::npos);
   CHECK(world.send({"MONITOR"}) == "+OK");
@@ -60,7 +60,7 @@ TEST_CASE("RESET ends MONITOR, and so does the end of its client", "[command]") 
   CHECK_FALSE(world.services.monitors.any());
 }
 
-TEST_CASE("a line of MONITOR cuts a long word, and ends behind a mebibyte", "[command]") {
+TEST_CASE("a line of MONITOR cuts a long word, and ends behind a mebibyte") {
   MonitoredWorld world;
   constexpr std::size_t word_bytes_max = 64 * 1024;
   const std::string longest(word_bytes_max, 'z');
@@ -77,8 +77,7 @@ TEST_CASE("a line of MONITOR cuts a long word, and ends behind a mebibyte", "[co
   CHECK(shown.size() < 1024 * 1024 + 2 * word_bytes_max);
 }
 
-TEST_CASE("lines on their way to monitors are bounded, and monitors that cannot follow are closed",
-          "[command]") {
+TEST_CASE("lines on their way to monitors are bounded, and monitors that cannot follow are closed") {
   MonitoredWorld world;
   Monitors& monitors = world.services.monitors;
   constexpr std::uint64_t bytes_max = 5'000'000;  // a quarter
@@ -100,7 +99,7 @@ TEST_CASE("lines on their way to monitors are bounded, and monitors that cannot 
   CHECK(monitor_bytes_of(4 * monitor_bytes_max + 4) == monitor_bytes_max);
 }
 
-TEST_CASE("many lines of one batch are handed over before it ends", "[command]") {
+TEST_CASE("many lines of one batch are handed over before it ends") {
   MonitoredWorld world;
   const std::string bytes(monitor_piece_bytes / 4, 'x');
   for (int i = 0; i < 3; ++i) world.send_from("b", {"PING", bytes});

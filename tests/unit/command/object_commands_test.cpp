@@ -11,7 +11,7 @@ std::uint64_t number(const std::string& reply) {
   return std::stoull(reply.substr(1));
 }
 
-TEST_CASE("MEMORY USAGE counts the filter and the key", "[command]") {
+TEST_CASE("MEMORY USAGE counts the filter and the key") {
   World world;
   const std::string long_key(1000, 'k');
   world.send({"BF.RESERVE", "k", "0.01", "100000"});
@@ -27,7 +27,7 @@ TEST_CASE("MEMORY USAGE counts the filter and the key", "[command]") {
   CHECK(world.send({"MEMORY", "USAGE", "nokey"}) == "$null");
 }
 
-TEST_CASE("MEMORY STATS answers the account of the keyspace", "[command]") {
+TEST_CASE("MEMORY STATS answers the account of the keyspace") {
   World world;
   world.control.used.resident_bytes = 1'000'000'000;
   world.send({"BF.RESERVE", "k", "0.01", "100000"});
@@ -41,7 +41,7 @@ TEST_CASE("MEMORY STATS answers the account of the keyspace", "[command]") {
   CHECK(map.find("$dataset.percentage=,100") != std::string::npos);
 }
 
-TEST_CASE("MEMORY DOCTOR says how far maxmemory is", "[command]") {
+TEST_CASE("MEMORY DOCTOR says how far maxmemory is") {
   World world;
   world.send({"BF.RESERVE", "k", "0.01", "100000"});
   CHECK(world.send({"MEMORY", "DOCTOR"}).find("maxmemory is not set") != std::string::npos);

@@ -13,8 +13,7 @@ using std::chrono::milliseconds;
 
 }  // namespace
 
-TEST_CASE("an entry of the slow log has at most 32 words of 128 bytes, and says what was left out",
-          "[command]") {
+TEST_CASE("an entry of the slow log has at most 32 words of 128 bytes, and says what was left out") {
   Words words(slow_words_max, "a");
   CHECK(slow_words(words, 1) == std::vector<std::string>(slow_words_max, "a"));
   words.emplace_back("b");
@@ -31,7 +30,7 @@ TEST_CASE("an entry of the slow log has at most 32 words of 128 bytes, and says 
 }
 
 // Also of requests within requests, and of scripts.
-TEST_CASE("the slow log shows no secrets", "[command]") {
+TEST_CASE("the slow log shows no secrets") {
   const struct {
     Words words;
     std::string shown;
@@ -77,7 +76,7 @@ TEST_CASE("the slow log shows no secrets", "[command]") {
   }
 }
 
-TEST_CASE("the slow log keeps slowlog-max-len entries, and never more than its own limit", "[command]") {
+TEST_CASE("the slow log keeps slowlog-max-len entries, and never more than its own limit") {
   SlowLog log;
   for (int i = 0; i < 5; ++i) log.add({}, 3);
   CHECK(log.size() == 3);
@@ -104,7 +103,7 @@ TEST_CASE("the slow log keeps slowlog-max-len entries, and never more than its o
   CHECK(log.size() == 0);
 }
 
-TEST_CASE("an event of LATENCY keeps its last 160 samples, and its longest", "[command]") {
+TEST_CASE("an event of LATENCY keeps its last 160 samples, and its longest") {
   LatencyEvents events;
   for (std::size_t i = 0; i <= latency_samples_max; ++i)
     events.add("command", WallTime(std::chrono::seconds(i)), milliseconds(i == 0 ? 99 : 1));

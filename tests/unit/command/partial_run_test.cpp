@@ -20,8 +20,7 @@ Names names(std::string_view prefix, std::size_t count) {
   return made;
 }
 
-TEST_CASE("KEYS and SCAN answer each key that stays once, whatever comes and goes between their parts",
-          "[command]") {
+TEST_CASE("KEYS and SCAN answer each key that stays once, whatever comes and goes between their parts") {
   World world(precise);
   const Names stay = names("stay", 3 * part_items_max);
   const Names go = names("go", part_items_max);
@@ -43,7 +42,7 @@ TEST_CASE("KEYS and SCAN answer each key that stays once, whatever comes and goe
   for (const std::string& key : stay) CHECK(answered.find("$" + key) != std::string::npos);
 }
 
-TEST_CASE("KEYS and SCAN of a long pattern and a long key let other clients run", "[command]") {
+TEST_CASE("KEYS and SCAN of a long pattern and a long key let other clients run") {
   World world(precise);
   const std::string key(20'000, 'a');
   world.send({"BF.ADD", key, "a"});
@@ -62,7 +61,7 @@ TEST_CASE("KEYS and SCAN of a long pattern and a long key let other clients run"
   CHECK(world.parts_before_the_last == 0);
 }
 
-TEST_CASE("SCAN ends where its reply has got long, whatever its COUNT", "[command][partial]") {
+TEST_CASE("SCAN ends where its reply has got long, whatever its COUNT") {
   World world;
   Names all;
   for (int number = 0; number < 600; ++number) {

@@ -5,7 +5,7 @@
 namespace sepal::command::pause_test {
 using std::chrono::milliseconds;
 
-TEST_CASE("of two pauses the later end counts, and the stricter kind while it runs", "[command]") {
+TEST_CASE("of two pauses the later end counts, and the stricter kind while it runs") {
   Pause pause;
   const SteadyTime now{std::chrono::hours(1)};
   pause.begin(true, now, now + milliseconds(100));

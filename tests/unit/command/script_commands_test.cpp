@@ -16,7 +16,7 @@ bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-TEST_CASE("texts of loaded scripts take no more than a quarter of script_memory_max", "[command][script]") {
+TEST_CASE("texts of loaded scripts take no more than a quarter of script_memory_max") {
   World world;
   world.options.script_memory_max = 16u << 20;
   const std::uint64_t bytes_max = command::script_text_max(world.options.script_memory_max);
@@ -42,7 +42,7 @@ TEST_CASE("texts of loaded scripts take no more than a quarter of script_memory_
   CHECK(world.send({"SCRIPT", "LOAD", "return 2"}).starts_with("$"));
 }
 
-TEST_CASE("the reply of a command has room in the memory of its script, or is refused", "[command][script]") {
+TEST_CASE("the reply of a command has room in the memory of its script, or is refused") {
   World world;
   world.options.script_memory_max = 16u << 20;
   world.send({"SET", "m", std::string(1 << 20, 'x')});
@@ -53,7 +53,7 @@ TEST_CASE("the reply of a command has room in the memory of its script, or is re
   CHECK(world.services.scripts->memory_bytes[0] < (16u << 20));
 }
 
-TEST_CASE("the engine forgets what a script has taken in small pieces", "[command][script]") {
+TEST_CASE("the engine forgets what a script has taken in small pieces") {
   World world;
   world.send({"EVAL", "local t = {} for i = 1, 1e6 do t[i] = {} end", "0"});
   CHECK(world.send({"EVAL", "return 1", "0"}) == ":1");

@@ -17,7 +17,7 @@ std::string field(const std::string& reply, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("BF.STATS tells how full and how right a filter is", "[command][stats]") {
+TEST_CASE("BF.STATS tells how full and how right a filter is") {
   World world;
   world.send({"HELLO", "3"});
   world.send({"BF.RESERVE", "k", "0.01", "1000"});

@@ -18,7 +18,7 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("the status has what clients did and what was rejected", "[command][status]") {
+TEST_CASE("the status has what clients did and what was rejected") {
   World world;
   world.send({"BF.MADD", "k", "a", "b"});
   world.send({"BF.INFO", "other"});
@@ -33,7 +33,7 @@ TEST_CASE("the status has what clients did and what was rejected", "[command][st
   }
 }
 
-TEST_CASE("a filter is a row under the names of its columns", "[command][status]") {
+TEST_CASE("a filter is a row under the names of its columns") {
   const SeenFilter filter{.database = 3,
                           .key = "\\xff",
                           .key_bytes = "\xff",
@@ -58,7 +58,7 @@ TEST_CASE("a filter is a row under the names of its columns", "[command][status]
   CHECK(filters_json({}).ends_with(R"("rows":[]})"));
 }
 
-TEST_CASE("a plan is that of a filter which is created so", "[command][status]") {
+TEST_CASE("a plan is that of a filter which is created so") {
   for (const std::uint32_t expansion : {0U, 2U}) {
     const bloom::FilterOptions options{.error_rate = 0.001, .capacity = 1'000'000, .expansion = expansion};
     const auto planned = bloom::Filter::plan(options, {.bytes_max = 1 << 30});

@@ -43,7 +43,7 @@ struct World : command::testing::World {
 
 }  // namespace
 
-TEST_CASE("the journal is asked for little more room than a change of strings takes", "[command]") {
+TEST_CASE("the journal is asked for little more room than a change of strings takes") {
   World world;
   constexpr std::uint64_t mb = std::uint64_t{1} << 20;
   std::string last_reply;
@@ -77,7 +77,7 @@ TEST_CASE("the journal is asked for little more room than a change of strings ta
   CHECK(asked(words) < mb);
 }
 
-TEST_CASE("any change of strings has its room in the journal", "[command]") {
+TEST_CASE("any change of strings has its room in the journal") {
   World world;
   std::mt19937_64 random(20261127);
   const auto below = [&](std::uint64_t bound) { return static_cast<std::size_t>(random() % bound); };
@@ -104,7 +104,7 @@ TEST_CASE("any change of strings has its room in the journal", "[command]") {
   }
 }
 
-TEST_CASE("bits that neighbours set and ask for are answered together, as integers", "[command]") {
+TEST_CASE("bits that neighbours set and ask for are answered together, as integers") {
   World world;
   world.send({"SETBIT", "k", "99", "1"});
   const auto together = [&](std::string_view name, std::vector<std::string_view> words,
@@ -142,7 +142,7 @@ TEST_CASE("bits that neighbours set and ask for are answered together, as intege
 
 // Made by redis-server 7.0.15: SET k VALUE, then DUMP k. Numbers stand there as 1, 2 or 4 bytes, and what
 // repeats itself is packed as LZF.
-TEST_CASE("a string that Redis keeps as a number, or has packed, is restored as its bytes", "[command]") {
+TEST_CASE("a string that Redis keeps as a number, or has packed, is restored as its bytes") {
   struct Dumped {
     std::string_view hex;
     std::string text;
@@ -180,7 +180,7 @@ TEST_CASE("a string that Redis keeps as a number, or has packed, is restored as 
 }
 
 // The checksum matches, so only the contents are wrong.
-TEST_CASE("a payload of a string whose contents are wrong is refused", "[command]") {
+TEST_CASE("a payload of a string whose contents are wrong is refused") {
   const auto sealed = [](std::string value) {
     value = std::string(1, '\0') + value + std::string("\x0a\0", 2);
     std::uint64_t checksum = rdb::checksum(std::as_bytes(std::span(value)));
@@ -211,7 +211,7 @@ TEST_CASE("a payload of a string whose contents are wrong is refused", "[command
 }
 
 // The string is in the reply when it is long, and its key holds something else by then.
-TEST_CASE("a long string is not copied before it leaves, also if its key has gone meanwhile", "[command]") {
+TEST_CASE("a long string is not copied before it leaves, also if its key has gone meanwhile") {
   World world;
   world.send({"SETRANGE", "k", "0", std::string(1 << 20, 'x')});
   CHECK(world.send({"GET", "k"}).size() == 1 + (1 << 20));
@@ -237,7 +237,7 @@ TEST_CASE("a long string is not copied before it leaves, also if its key has gon
   CHECK(world.send({"GET", "k"}) == "$new");
 }
 
-TEST_CASE("BITFIELD reads every width at every position", "[command]") {
+TEST_CASE("BITFIELD reads every width at every position") {
   World world;
   std::string bytes;
   for (int at = 0; at < 11; ++at) bytes.push_back(static_cast<char>(at * 89 + 37));
@@ -261,8 +261,7 @@ TEST_CASE("BITFIELD reads every width at every position", "[command]") {
   }
 }
 
-TEST_CASE("a sparse string beyond the mappings of the process is refused, and the server goes on",
-          "[command]") {
+TEST_CASE("a sparse string beyond the mappings of the process is refused, and the server goes on") {
   World world;
   strings::limit_mappings(4);  // 1 string
   CHECK(world.send({"SETBIT", "a", "4000000", "1"}) == ":0");

@@ -18,7 +18,7 @@ struct JournaledWorld : World {
   JournaledWorld() : World(keyspace::KeyspaceOptions{.seed = 1}) { services.logs = recording.all_logs(); }
 };
 
-TEST_CASE("a transaction may record half of what the journal may hold", "[command][transaction]") {
+TEST_CASE("a transaction may record half of what the journal may hold") {
   JournaledWorld world;
   world.options.journal_bytes_max = 4096;
   world.send({"MULTI"});
@@ -33,7 +33,7 @@ TEST_CASE("a transaction may record half of what the journal may hold", "[comman
   CHECK(world.keyspace.total_size() == 1);
 }
 
-TEST_CASE("a client's memory counts what it has queued and what it watches", "[command][transaction]") {
+TEST_CASE("a client's memory counts what it has queued and what it watches") {
   World world;
   const auto& client = world.connection("a").client;
   CHECK(client.bytes_for_exec() == 0);
@@ -50,7 +50,7 @@ TEST_CASE("a client's memory counts what it has queued and what it watches", "[c
   CHECK(client.bytes_for_exec() == 0);
 }
 
-TEST_CASE("a transaction takes so many commands and bytes", "[command][transaction]") {
+TEST_CASE("a transaction takes so many commands and bytes") {
   Transaction transaction;
   CHECK(transaction.takes(command::transaction_commands_max, 0, 0));
   CHECK_FALSE(transaction.takes(command::transaction_commands_max + 1, 0, 0));
@@ -63,8 +63,7 @@ TEST_CASE("a transaction takes so many commands and bytes", "[command][transacti
   CHECK(transaction.groups().empty());
 }
 
-TEST_CASE("a transaction that keeps all clients waiting for long ends its reads, and makes its changes",
-          "[command][transaction]") {
+TEST_CASE("a transaction that keeps all clients waiting for long ends its reads, and makes its changes") {
   World world;
   for (int i = 0; i < 600; ++i) world.send({"SET", "k" + std::to_string(i), "x"});
   static SteadyTime now;
@@ -102,8 +101,7 @@ TEST_CASE("a transaction that keeps all clients waiting for long ends its reads,
   CHECK(run(std::chrono::milliseconds(500)) == "*[" + refused + ", " + refused + ", :1, $x]");
 }
 
-TEST_CASE("SCAN visits no more than 1024 keys in a transaction, whatever its COUNT",
-          "[command][transaction]") {
+TEST_CASE("SCAN visits no more than 1024 keys in a transaction, whatever its COUNT") {
   World world;
   for (int i = 0; i < 3000; ++i) world.send({"SET", "k" + std::to_string(i), "x"});
   world.send({"MULTI"});
@@ -115,7 +113,7 @@ TEST_CASE("SCAN visits no more than 1024 keys in a transaction, whatever its COU
   CHECK_FALSE(reply.starts_with("*[*[$0,"));
 }
 
-TEST_CASE("a transaction that is too long is refused", "[command][transaction]") {
+TEST_CASE("a transaction that is too long is refused") {
   World world;
   world.send({"MULTI"});
   Transaction& transaction = *world.connection("a").client.transaction;
@@ -128,7 +126,7 @@ TEST_CASE("a transaction that is too long is refused", "[command][transaction]")
   CHECK(world.send({"EXEC"}).starts_with("-EXECABORT "));
 }
 
-TEST_CASE("neighbours that differ in their last word are kept as one group", "[command][transaction]") {
+TEST_CASE("neighbours that differ in their last word are kept as one group") {
   Transaction transaction;
   const auto& add = *command::find_command("bf.add");
   const auto queue = [&](std::vector<std::string_view> words, bool may_join = true) {

@@ -10,7 +10,7 @@ std::vector<std::string> failures_of(std::string_view text) {
   return transcript_failures("f", text);
 }
 
-TEST_CASE("transcripts", "[command]") {
+TEST_CASE("transcripts") {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry :
        std::filesystem::directory_iterator(SEPAL_SOURCE_FOLDER "/tests/unit/command/transcripts"))
@@ -27,7 +27,7 @@ TEST_CASE("transcripts", "[command]") {
   }
 }
 
-TEST_CASE("a transcript whose replies are right has no failures", "[command]") {
+TEST_CASE("a transcript whose replies are right has no failures") {
   CHECK(failures_of("SET k a\n== one\nGET k -> $a\n  !> $b\nb: GET k -> ...\n3 * SET n# x\n? keys -> 4\n")
             .empty());
   CHECK(failures_of("== one\nMSET {k# v# *3}\nMGET {k# *3} -> *[$v0, $v1, $v2]\n").empty());
@@ -42,7 +42,7 @@ TEST_CASE("a transcript whose replies are right has no failures", "[command]") {
   CHECK(failures_of("== one\n@ record\nSET k a\n? recorded -> adopted k\nQUIT -> +OK (close)\n").empty());
 }
 
-TEST_CASE("a transcript fails where a reply is not what it says", "[command]") {
+TEST_CASE("a transcript fails where a reply is not what it says") {
   CHECK(failures_of("== one\nPING -> +PANG\n") ==
         std::vector<std::string>{"f:2: PING -> +PANG\n  expected: +PANG\n  seen:     +PONG\n  in: one"});
   for (const char* wrong : {"PING -> +PON",

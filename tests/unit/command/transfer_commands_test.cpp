@@ -21,7 +21,7 @@ Answered dump(World& world, std::string_view key, std::string_view iterator) {
   return {.next = said.substr(3, comma - 3), .piece = said.substr(comma + 3, said.size() - comma - 4)};
 }
 
-TEST_CASE("a filter with more layers than layers_max is refused with the limit", "[command][transfer]") {
+TEST_CASE("a filter with more layers than layers_max is refused with the limit") {
   World from({.layers_max = 3});
   from.send({"bf.reserve", "k", "0.01", "1", "expansion", "1"});
   from.send({"bf.madd", "k", "a", "b", "c"});
@@ -37,8 +37,7 @@ TEST_CASE("a filter with more layers than layers_max is refused with the limit",
   CHECK(less.send({"bf.loadchunk", "l", "1", header.piece}) == refused);
 }
 
-TEST_CASE("an upload whose adoption was dropped does not count as loaded, whatever the key names",
-          "[command][transfer]") {
+TEST_CASE("an upload whose adoption was dropped does not count as loaded, whatever the key names") {
   World world;
   world.services.logs = world.recording.all_logs();
   world.send({"bf.reserve", "k", "0.01", "1000000"});

@@ -33,7 +33,7 @@ const std::string open_default = "user default on nopass sanitize-payload ~* &* 
 
 }  // namespace
 
-TEST_CASE("`default` is as requirepass says", "[command][acl]") {
+TEST_CASE("`default` is as requirepass says") {
   Users open("");
   CHECK(open.open());
   CHECK(open.text() == open_default);
@@ -49,7 +49,7 @@ TEST_CASE("`default` is as requirepass says", "[command][acl]") {
   CHECK(closed.log_in("default", "") == nullptr);
 }
 
-TEST_CASE("a user keeps its place when it changes", "[command][acl]") {
+TEST_CASE("a user keeps its place when it changes") {
   Users users("");
   REQUIRE(set(users, "bob", {"on", ">pw"}).empty());
   const User* const bob = users.find("bob");
@@ -63,7 +63,7 @@ TEST_CASE("a user keeps its place when it changes", "[command][acl]") {
   CHECK_FALSE(bob->unrestricted());
 }
 
-TEST_CASE("names of users are checked", "[command][acl]") {
+TEST_CASE("names of users are checked") {
   Users users("");
   const std::string spaces = "Usernames can't contain spaces or null characters";
   CHECK(set(users, "a b", {}) == spaces);
@@ -75,13 +75,13 @@ TEST_CASE("names of users are checked", "[command][acl]") {
   CHECK(set(users, "\xff\x01\"'", {}).empty());
 }
 
-TEST_CASE("a user that is refused is not made", "[command][acl]") {
+TEST_CASE("a user that is refused is not made") {
   Users users("");
   CHECK_FALSE(set(users, "bob", {"on", "nonsense"}).empty());
   CHECK(users.find("bob") == nullptr);
 }
 
-TEST_CASE("the text of all users reads back", "[command][acl]") {
+TEST_CASE("the text of all users reads back") {
   Users users("sesame");
   REQUIRE(set(users, "bob", {"on", ">pw", "~a*", "+@read", "(~b +ping)"}).empty());
   REQUIRE(set(users, "\xff\"x'", {"~\"q", "&\\"}).empty());
@@ -93,7 +93,7 @@ TEST_CASE("the text of all users reads back", "[command][acl]") {
   CHECK(again.text() == text);
 }
 
-TEST_CASE("an ACL file may have comments, blank lines and any line ends", "[command][acl]") {
+TEST_CASE("an ACL file may have comments, blank lines and any line ends") {
   const auto table = parse_users("# comment\r\n\r\n  user\tbob  on\r\nuser eve off", "f");
   REQUIRE(table);
   CHECK(table->size() == 2);
@@ -101,7 +101,7 @@ TEST_CASE("an ACL file may have comments, blank lines and any line ends", "[comm
   CHECK(parse_users("", "f")->empty());
 }
 
-TEST_CASE("an error in an ACL file names the line", "[command][acl]") {
+TEST_CASE("an error in an ACL file names the line") {
   CHECK(refused("\nuser\n") == "users.acl:2: a line begins with the word user, and the name of a user");
   CHECK(refused("alice on").starts_with("users.acl:1: "));
   CHECK(refused("user a on\nuser b nonsense\n") ==
@@ -112,7 +112,7 @@ TEST_CASE("an error in an ACL file names the line", "[command][acl]") {
   CHECK(refused("user a (~x +ping").find("Unmatched parenthesis") != std::string::npos);
 }
 
-TEST_CASE("an ACL file without `default` keeps the password of requirepass", "[command][acl]") {
+TEST_CASE("an ACL file without `default` keeps the password of requirepass") {
   Users users("sesame");
   CHECK(users.adopt(*parse_users("user bob on", "f"), "sesame").empty());
   CHECK_FALSE(users.open());
@@ -121,7 +121,7 @@ TEST_CASE("an ACL file without `default` keeps the password of requirepass", "[c
   CHECK(users.open());
 }
 
-TEST_CASE("clients of a removed user may do nothing more, and are closed", "[command][acl]") {
+TEST_CASE("clients of a removed user may do nothing more, and are closed") {
   Users users("");
   REQUIRE(set(users, "bob", {"on", "~*", "+@all"}).empty());
   FakeClients clients;
@@ -140,7 +140,7 @@ TEST_CASE("clients of a removed user may do nothing more, and are closed", "[com
   CHECK(others.user == &users.standard());
 }
 
-TEST_CASE("many users are made and removed", "[command][acl]") {
+TEST_CASE("many users are made and removed") {
   Users users("");
   constexpr int count = 20'000;
   std::vector<std::string> names;
@@ -156,7 +156,7 @@ TEST_CASE("many users are made and removed", "[command][acl]") {
   CHECK(users.text() == open_default);
 }
 
-TEST_CASE("the log groups the same event, keeps a limit, and cuts long texts", "[command][acl]") {
+TEST_CASE("the log groups the same event, keeps a limit, and cuts long texts") {
   AclLog log;
   const WallTime start{};
   const auto event = [](std::string object) {

@@ -7,7 +7,7 @@ namespace values_test {
 
 using namespace sepal::command;  // NOLINT(google-build-using-namespace): a test of free functions
 
-TEST_CASE("the save point with the fewest changes is used", "[command]") {
+TEST_CASE("the save point with the fewest changes is used") {
   using std::chrono::seconds;
   const auto points = [](std::string_view word) { return std::get<SavePoints>(parse_save_points(word)); };
   CHECK(points("").interval == seconds(0));

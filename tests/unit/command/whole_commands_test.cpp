@@ -24,7 +24,7 @@ std::string bulk(const std::string& reply) {
 
 }  // namespace
 
-TEST_CASE("a background job learns that its client has gone, or has its answer", "[command][whole]") {
+TEST_CASE("a background job learns that its client has gone, or has its answer") {
   command::ClientState client;
   const auto gone = client.lifeline.tie();
   client.lifeline.untie();
@@ -38,8 +38,7 @@ TEST_CASE("a background job learns that its client has gone, or has its answer",
   CHECK_FALSE(*gone);
 }
 
-TEST_CASE("a payload with any byte changed, cut off or added is refused, and changes nothing",
-          "[command][whole]") {
+TEST_CASE("a payload with any byte changed, cut off or added is refused, and changes nothing") {
   World world;
   world.send({"BF.RESERVE", "a", "0.1", "10"});
   world.send({"BF.ADD", "a", "x"});
@@ -61,7 +60,7 @@ TEST_CASE("a payload with any byte changed, cut off or added is refused, and cha
   CHECK(world.send({"BF.CARD", "a"}) == ":1");
 }
 
-TEST_CASE("RESTORE takes the payload that DUMP answered before", "[command][whole]") {
+TEST_CASE("RESTORE takes the payload that DUMP answered before") {
   World world;
   world.send({"BF.RESERVE", "a", "0.01", "100"});
   world.send({"BF.MADD", "a", "x", "y"});
@@ -78,7 +77,7 @@ TEST_CASE("RESTORE takes the payload that DUMP answered before", "[command][whol
         "-ERR DUMP payload version or checksum are wrong");
 }
 
-TEST_CASE("RESTORE takes Redis's dump of a RedisBloom filter, and the filter can grow", "[command][whole]") {
+TEST_CASE("RESTORE takes Redis's dump of a RedisBloom filter, and the filter can grow") {
   const auto& dump = test::recorded_rdb_dumps()[GENERATE(0u, 1u, 2u)];
   World world;
   world.services.logs = world.recording.all_logs();
@@ -91,8 +90,7 @@ TEST_CASE("RESTORE takes Redis's dump of a RedisBloom filter, and the filter can
   CHECK(world.send({"BF.MEXISTS", "b", "a", "b", "c", "zz"}) == "*[:1, :1, :1, :0]");
 }
 
-TEST_CASE("RESTORE has different errors for a damaged dump and for a dump of another type",
-          "[command][whole]") {
+TEST_CASE("RESTORE has different errors for a damaged dump and for a dump of another type") {
   World world;
   std::string changed = test::recorded_rdb_dumps()[0].bytes;
   changed[20] = static_cast<char>(changed[20] ^ 1);
@@ -103,7 +101,7 @@ TEST_CASE("RESTORE has different errors for a damaged dump and for a dump of ano
   CHECK(world.send({"DBSIZE"}) == ":0");
 }
 
-TEST_CASE("a background thread unpacks a dump of Redis that may hold a large filter", "[command][whole]") {
+TEST_CASE("a background thread unpacks a dump of Redis that may hold a large filter") {
   World world;
   const auto filter = test::empty_redisbloom({.error_rate = 0.01, .capacity = 60000, .expansion = 2});
   const std::string dump = test::rdb_dump(filter, {std::string(filter.layers[0].byte_count, '\0')},
@@ -118,7 +116,7 @@ TEST_CASE("a background thread unpacks a dump of Redis that may hold a large fil
         "*[$size:0, $bytes:71888 bits:575104 hashes:7 hashwidth:64 capacity:60000 size:0 ratio:0.01]");
 }
 
-TEST_CASE("a plain name cannot lead to another folder", "[command][whole]") {
+TEST_CASE("a plain name cannot lead to another folder") {
   using command::is_plain_name;
   for (const std::string_view name : {"a", "users-2024.sepal", "a..b", "a b"}) CHECK(is_plain_name(name));
   for (const std::string_view name : {"", ".", "..", "...", ".a", "a/b", "/a", "a/"})

@@ -32,7 +32,7 @@ void release(void* allocated) {
   std::free(allocated);
 }
 
-TEST_CASE("small and large filters are in the memory of the host", "[filter][memory]") {
+TEST_CASE("small and large filters are in the memory of the host") {
   sepal::value::use_allocator({.allocate = allocate, .release = release});
   for (const std::uint64_t capacity : {100U, 10'000U, 300'000U, 10'000'000U}) {
     const FilterOptions options{.error_rate = 0.01, .capacity = capacity, .expansion = 2};

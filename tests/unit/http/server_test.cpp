@@ -75,7 +75,7 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a path is answered by its row, with query and Accept", "[http]") {
+TEST_CASE("a path is answered by its row, with query and Accept") {
   World world;
   CHECK(has(world.get("/a"), "\r\n\r\nfirst  "));
   CHECK(world.get("/b?x=1").ends_with("\r\n\r\nsecond x=1 "));
@@ -84,7 +84,7 @@ TEST_CASE("a path is answered by its row, with query and Accept", "[http]") {
             .ends_with("first  text/x"));
 }
 
-TEST_CASE("HEAD is answered like GET, without the body", "[http]") {
+TEST_CASE("HEAD is answered like GET, without the body") {
   World world;
   const std::string answer = world.ask("HEAD /a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   CHECK(answer.starts_with("HTTP/1.1 200 OK\r\n"));
@@ -92,7 +92,7 @@ TEST_CASE("HEAD is answered like GET, without the body", "[http]") {
   CHECK(answer.ends_with("\r\n\r\n"));
 }
 
-TEST_CASE("a connection takes one request after the other", "[http]") {
+TEST_CASE("a connection takes one request after the other") {
   World world;
   World::Client client(world.server.port());
   const std::string request = "GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -108,14 +108,14 @@ TEST_CASE("a connection takes one request after the other", "[http]") {
   CHECK(answers == 3);
 }
 
-TEST_CASE("paths that are not in the table are not found, however they are written", "[http]") {
+TEST_CASE("paths that are not in the table are not found, however they are written") {
   World world;
   for (const char* path : {"/", "/c", "/a/", "/a/../b", "/../../etc/passwd", "/%61", "//a", "/A", "*",
                            "http://localhost/a", "/..%2f..%2fetc/passwd", "/a#x"})
     CHECK(world.get(path).starts_with("HTTP/1.1 404 Not Found\r\n"));
 }
 
-TEST_CASE("other methods and bodies are refused", "[http]") {
+TEST_CASE("other methods and bodies are refused") {
   World world;
   for (const char* method : {"POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "BREW"}) {
     const std::string answer = world.ask(std::string(method) + " /a HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -130,7 +130,7 @@ TEST_CASE("other methods and bodies are refused", "[http]") {
             .starts_with("HTTP/1.1 413 "));
 }
 
-TEST_CASE("a Host that is not this server's gets nothing", "[http]") {
+TEST_CASE("a Host that is not this server's gets nothing") {
   World world({"filters.example"});
   const auto with = [&](const std::string& headers) {
     return world.ask("GET /a HTTP/1.1\r\n" + headers + "Connection: close\r\n\r\n");
@@ -143,7 +143,7 @@ TEST_CASE("a Host that is not this server's gets nothing", "[http]") {
   CHECK_FALSE(has(with("Host: evil.example\r\n"), "first"));
 }
 
-TEST_CASE("bytes that are no HTTP, and requests that are too long, are refused", "[http]") {
+TEST_CASE("bytes that are no HTTP, and requests that are too long, are refused") {
   World world;
   CHECK(world.ask("*1\r\n$4\r\nPING\r\n\r\n").starts_with("HTTP/1.1 400 "));
   CHECK(world.ask("GET /a HTTP/9.9\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 400 "));
@@ -157,7 +157,7 @@ TEST_CASE("bytes that are no HTTP, and requests that are too long, are refused",
   CHECK(has(world.get("/a"), "first"));
 }
 
-TEST_CASE("beyond the bound a new connection takes the place of another one", "[http]") {
+TEST_CASE("beyond the bound a new connection takes the place of another one") {
   World world;
   std::vector<std::unique_ptr<World::Client>> idle;
   for (std::size_t i = 0; i < http::connections_max; ++i) {
@@ -174,7 +174,7 @@ TEST_CASE("beyond the bound a new connection takes the place of another one", "[
   CHECK(answered == http::connections_max - 1);
 }
 
-TEST_CASE("strangers that take all connections again and again leave a client its chance", "[http]") {
+TEST_CASE("strangers that take all connections again and again leave a client its chance") {
   World world;
   // As many connections as there are places come between a client's connection and its request: the client
   // keeps its place with a probability of 36 %. All 30 fail once in a million runs.
@@ -191,7 +191,7 @@ TEST_CASE("strangers that take all connections again and again leave a client it
   CHECK(answered > 0);
 }
 
-TEST_CASE("a port that is taken is an error that names it", "[http]") {
+TEST_CASE("a port that is taken is an error that names it") {
   World world;
   http::Server second({.port = world.server.port(), .hosts = {}}, {});
   const auto started = second.start();
@@ -202,7 +202,7 @@ TEST_CASE("a port that is taken is an error that names it", "[http]") {
   CHECK_FALSE(nowhere.start());
 }
 
-TEST_CASE("a stop closes connections that wait, and may be repeated", "[http]") {
+TEST_CASE("a stop closes connections that wait, and may be repeated") {
   World world;
   World::Client client(world.server.port());
   CHECK(has(world.get("/a"), "first"));

@@ -39,7 +39,7 @@ Content content_of(const std::vector<CutEntry>& entries) {
 
 }  // namespace
 
-TEST_CASE("a cut in steps of an idle keyspace equals its state", "[keyspace]") {
+TEST_CASE("a cut in steps of an idle keyspace equals its state") {
   Changing changing;
   for (int i = 0; i < 1000; ++i)
     changing.create(static_cast<std::uint32_t>(i % 3), "key " + std::to_string(i));
@@ -52,7 +52,7 @@ TEST_CASE("a cut in steps of an idle keyspace equals its state", "[keyspace]") {
   CHECK(content_of(entries) == changing.content());
 }
 
-TEST_CASE("a cut of an empty keyspace is empty", "[keyspace]") {
+TEST_CASE("a cut of an empty keyspace is empty") {
   Changing changing;
   const auto cut = changing.keys.begin_cut();
   std::vector<CutEntry> entries;
@@ -60,8 +60,7 @@ TEST_CASE("a cut of an empty keyspace is empty", "[keyspace]") {
   CHECK(entries.empty());
 }
 
-TEST_CASE("a cut that is dropped before its end leaves the keyspace as it is, and another may begin",
-          "[keyspace]") {
+TEST_CASE("a cut that is dropped before its end leaves the keyspace as it is, and another may begin") {
   Changing changing;
   changing.create(0, "key");
   changing.keys.begin_cut().reset();
@@ -71,7 +70,7 @@ TEST_CASE("a cut that is dropped before its end leaves the keyspace as it is, an
   CHECK(entries.size() == 2);
 }
 
-TEST_CASE("a cut that began before a flush has the flushed keys, and no later ones", "[keyspace]") {
+TEST_CASE("a cut that began before a flush has the flushed keys, and no later ones") {
   Changing changing;
   for (int i = 0; i < 500; ++i) changing.create(1, std::to_string(i));
   const Content before = changing.content();
@@ -87,7 +86,7 @@ TEST_CASE("a cut that began before a flush has the flushed keys, and no later on
 
 // There are few keys, so that each is created, removed and renamed many times. Now and then many other keys
 // are created, so that segments split and merge during the cut.
-TEST_CASE("a cut has the keyspace of its first instant, whatever changes between its steps", "[keyspace]") {
+TEST_CASE("a cut has the keyspace of its first instant, whatever changes between its steps") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     INFO("seed " << seed);
     std::mt19937_64 random(seed);

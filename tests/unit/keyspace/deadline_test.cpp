@@ -37,15 +37,14 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("a deadline has passed from its millisecond on; a key without one never expires",
-          "[keyspace][expiry]") {
+TEST_CASE("a deadline has passed from its millisecond on; a key without one never expires") {
   CHECK_FALSE(is_past(1000, at(999)));
   CHECK(is_past(1000, at(1000)));
   CHECK_FALSE(is_past(no_deadline, at(1'000'000)));
   CHECK_FALSE(is_past(1, WallTime{}));
 }
 
-TEST_CASE("keys without a deadline take no memory for deadlines", "[keyspace][expiry]") {
+TEST_CASE("keys without a deadline take no memory for deadlines") {
   KeyTable table(1);
   for (int i = 0; i < 1000; ++i) table.insert("key " + std::to_string(i), nullptr);
   const std::uint64_t bytes_before = table.byte_count();
@@ -56,7 +55,7 @@ TEST_CASE("keys without a deadline take no memory for deadlines", "[keyspace][ex
   CHECK(table.byte_count() < bytes_before + 1000);
 }
 
-TEST_CASE("keys keep their deadlines while the table grows and shrinks", "[keyspace][expiry]") {
+TEST_CASE("keys keep their deadlines while the table grows and shrinks") {
   KeyTable table(1);
   const auto name = [](int i) { return "key " + std::to_string(i); };
   const auto expected = [](int i) { return static_cast<Deadline>(i % 3 == 0 ? 0 : 1 + i * 7919 % 1000); };
@@ -81,7 +80,7 @@ TEST_CASE("keys keep their deadlines while the table grows and shrinks", "[keysp
   CHECK((table.deadlines().sum == 0));
 }
 
-TEST_CASE("the housekeeper hears of deadlines that are sooner than all others", "[keyspace][expiry]") {
+TEST_CASE("the housekeeper hears of deadlines that are sooner than all others") {
   Fixture fixture;
   fixture.create("a", 500);
   fixture.create("b", 600);
@@ -92,7 +91,7 @@ TEST_CASE("the housekeeper hears of deadlines that are sooner than all others", 
   CHECK(fixture.keys.earliest_deadline() == 400);
 }
 
-TEST_CASE("expired keys come in the order of their deadlines, over all databases", "[keyspace][expiry]") {
+TEST_CASE("expired keys come in the order of their deadlines, over all databases") {
   Fixture fixture;
   fixture.create("a", 500);
   fixture.create("b", 600);
@@ -110,7 +109,7 @@ TEST_CASE("expired keys come in the order of their deadlines, over all databases
   CHECK_FALSE(fixture.keys.expire({.database = 0, .key = "d"}, at(599)));
 }
 
-TEST_CASE("a scan visits keys past their deadline and does not answer them", "[keyspace][expiry]") {
+TEST_CASE("a scan visits keys past their deadline and does not answer them") {
   Fixture fixture;
   for (int i = 0; i < 300; ++i) fixture.create(std::to_string(i), i < 299 ? 10 : no_deadline);
   std::size_t seen = 0;
@@ -127,7 +126,7 @@ TEST_CASE("a scan visits keys past their deadline and does not answer them", "[k
   CHECK(fixture.keys.scan(0, 0, 1000).keys.size() == 300);
 }
 
-TEST_CASE("put sets the given deadline of the key", "[keyspace][expiry]") {
+TEST_CASE("put sets the given deadline of the key") {
   Fixture fixture;
   fixture.create("a", 500);
   auto filter = bloom::Filter::create({}, {.bytes_max = 1 << 20});

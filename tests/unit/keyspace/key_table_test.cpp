@@ -51,7 +51,7 @@ bool in_order(const KeyTable& table) {
 
 }  // namespace
 
-TEST_CASE("a stored key keeps any bytes of any length", "[keyspace]") {
+TEST_CASE("a stored key keeps any bytes of any length") {
   for (const std::size_t length : {0, 1, 7, 8, 14, 15, 16, 17, 255, 256, 70000}) {
     std::string key(length, '\xff');
     if (length > 2) key[1] = '\0';
@@ -65,12 +65,12 @@ TEST_CASE("a stored key keeps any bytes of any length", "[keyspace]") {
   }
 }
 
-TEST_CASE("a stored key allocates from one past the inline length on", "[keyspace]") {
+TEST_CASE("a stored key allocates from one past the inline length on") {
   CHECK(StoredKey::heap_bytes(StoredKey::inline_bytes_max) == 0);
   CHECK(StoredKey::heap_bytes(StoredKey::inline_bytes_max + 1) > StoredKey::inline_bytes_max);
 }
 
-TEST_CASE("a segment splits when it would exceed its capacity by one", "[keyspace]") {
+TEST_CASE("a segment splits when it would exceed its capacity by one") {
   KeyTable table(1);
   const ValuePtr filter = make_filter();
   for (std::size_t i = 0; i < Segment::capacity_max; ++i) table.insert(std::to_string(i), filter);
@@ -81,7 +81,7 @@ TEST_CASE("a segment splits when it would exceed its capacity by one", "[keyspac
   CHECK(in_order(table));
 }
 
-TEST_CASE("segments that were split merge only when half a segment holds both", "[keyspace]") {
+TEST_CASE("segments that were split merge only when half a segment holds both") {
   KeyTable table(1);
   const ValuePtr filter = make_filter();
   for (std::size_t i = 0; i <= Segment::capacity_max; ++i) table.insert(std::to_string(i), filter);
@@ -94,7 +94,7 @@ TEST_CASE("segments that were split merge only when half a segment holds both", 
   CHECK(in_order(table));
 }
 
-TEST_CASE("a segment gives back the memory of removed keys", "[keyspace]") {
+TEST_CASE("a segment gives back the memory of removed keys") {
   KeyTable table(1);
   const std::uint64_t empty_bytes = table.byte_count();
   const ValuePtr filter = make_filter();
@@ -105,7 +105,7 @@ TEST_CASE("a segment gives back the memory of removed keys", "[keyspace]") {
   CHECK(table.byte_count() - empty_bytes < full_bytes / 3);
 }
 
-TEST_CASE("a table that was emptied takes as much memory as a new one", "[keyspace]") {
+TEST_CASE("a table that was emptied takes as much memory as a new one") {
   constexpr int key_count = 20'000;
   KeyTable table(7);
   const std::uint64_t empty_bytes = table.byte_count();
@@ -121,7 +121,7 @@ TEST_CASE("a table that was emptied takes as much memory as a new one", "[keyspa
   CHECK(filter->use_count() == 1);
 }
 
-TEST_CASE("memory follows the number of keys when a table shrinks", "[keyspace]") {
+TEST_CASE("memory follows the number of keys when a table shrinks") {
   constexpr int key_count = 50'000;
   constexpr int left_count = 500;
   KeyTable table(7);
@@ -133,7 +133,7 @@ TEST_CASE("memory follows the number of keys when a table shrinks", "[keyspace]"
   for (int i = 0; i < left_count; ++i) CHECK(table.find(std::to_string(i)) != nullptr);
 }
 
-TEST_CASE("keys with the same hash are all found and all visited", "[keyspace]") {
+TEST_CASE("keys with the same hash are all found and all visited") {
   KeyTable table(0, &spelled_hash);
   const ValuePtr filter = make_filter();
   constexpr int key_count = 3000;
@@ -146,7 +146,7 @@ TEST_CASE("keys with the same hash are all found and all visited", "[keyspace]")
   for (int i = 0; i < key_count; ++i) CHECK((table.find(key_of(i)) != nullptr) == (i % 2 == 1));
 }
 
-TEST_CASE("hashes that begin with the same bits do not make the directory large", "[keyspace]") {
+TEST_CASE("hashes that begin with the same bits do not make the directory large") {
   KeyTable table(0, &spelled_hash);
   const ValuePtr filter = make_filter();
   constexpr std::uint64_t key_count = 20'000;
@@ -162,7 +162,7 @@ TEST_CASE("hashes that begin with the same bits do not make the directory large"
   CHECK(table.directory_slots() == 1);
 }
 
-TEST_CASE("keys with the largest and the smallest hash work like others", "[keyspace]") {
+TEST_CASE("keys with the largest and the smallest hash work like others") {
   KeyTable table(0, &spelled_hash);
   const ValuePtr filter = make_filter();
   const std::string smallest = "0";
@@ -176,7 +176,7 @@ TEST_CASE("keys with the largest and the smallest hash work like others", "[keys
   CHECK(keys_of(table).back() == largest);
 }
 
-TEST_CASE("keys that share a position are returned together by a scan", "[keyspace][scan]") {
+TEST_CASE("keys that share a position are returned together by a scan") {
   KeyTable table(0, &spelled_hash);
   const ValuePtr filter = make_filter();
   constexpr std::uint64_t position_width = std::uint64_t{1} << (64 - KeyTable::position_bits);
@@ -200,7 +200,7 @@ TEST_CASE("keys that share a position are returned together by a scan", "[keyspa
   CHECK(visited == keys_of(table));
 }
 
-TEST_CASE("all entries are visited once in any order, and in the order of hashes", "[keyspace]") {
+TEST_CASE("all entries are visited once in any order, and in the order of hashes") {
   KeyTable table(3);
   const ValuePtr filter = make_filter();
   constexpr int key_count = 5000;
@@ -216,7 +216,7 @@ TEST_CASE("all entries are visited once in any order, and in the order of hashes
   CHECK(std::adjacent_find(visited.begin(), visited.end()) == visited.end());
 }
 
-TEST_CASE("a prefetch of any keys has no effect on the table", "[keyspace]") {
+TEST_CASE("a prefetch of any keys has no effect on the table") {
   const int key_count = GENERATE(0, 1, 70, 20'000);
   KeyTable table(5);
   const ValuePtr filter = make_filter();
@@ -239,7 +239,7 @@ TEST_CASE("a prefetch of any keys has no effect on the table", "[keyspace]") {
   CHECK(table.find("absent 1") == nullptr);
 }
 
-TEST_CASE("a prefetch is harmless where all hashes are equal and where all keys are gone", "[keyspace]") {
+TEST_CASE("a prefetch is harmless where all hashes are equal and where all keys are gone") {
   KeyTable table(0, &spelled_hash);
   const ValuePtr filter = make_filter();
   std::vector<std::string> names;

@@ -39,8 +39,7 @@ std::uint64_t bytes_of_empty() {
 
 }  // namespace
 
-TEST_CASE("without a limit that is set, the share of the memory is the limit, and without it the machine",
-          "[keyspace][limits]") {
+TEST_CASE("without a limit that is set, the share of the memory is the limit, and without it the machine") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({.machine_bytes = plenty}, housekeeper);
   CHECK(keys.memory_limit() == plenty);
@@ -55,7 +54,7 @@ TEST_CASE("without a limit that is set, the share of the memory is the limit, an
   CHECK_FALSE(keys.over_memory_limit());
 }
 
-TEST_CASE("held memory counts as used, and other filters cannot use it", "[keyspace][limits]") {
+TEST_CASE("held memory counts as used, and other filters cannot use it") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({}, housekeeper);
   const std::uint64_t empty = keys.memory_used();
@@ -74,7 +73,7 @@ TEST_CASE("held memory counts as used, and other filters cannot use it", "[keysp
   CHECK(keys.structure_changes() == 1);
 }
 
-TEST_CASE("an accepted filter gets its key, even if the limit is lower now", "[keyspace][limits]") {
+TEST_CASE("an accepted filter gets its key, even if the limit is lower now") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({}, housekeeper);
   keys.set_memory_max(1);
@@ -85,7 +84,7 @@ TEST_CASE("an accepted filter gets its key, even if the limit is lower now", "[k
         Errc::out_of_range);
 }
 
-TEST_CASE("a key may be as long as its limit, and not a byte longer", "[keyspace][limits]") {
+TEST_CASE("a key may be as long as its limit, and not a byte longer") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({}, housekeeper);
   const std::string longest(keyspace::key_bytes_max, 'k');
@@ -103,7 +102,7 @@ TEST_CASE("a key may be as long as its limit, and not a byte longer", "[keyspace
   CHECK(keys.size(0) == 1);
 }
 
-TEST_CASE("keys_max keys fit over all databases, and one more does not", "[keyspace][limits]") {
+TEST_CASE("keys_max keys fit over all databases, and one more does not") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({.keys_max = 3}, housekeeper);
   REQUIRE(sepal::writers::create(keys, {.database = 0, .key = "a"}, {}));
@@ -123,7 +122,7 @@ TEST_CASE("keys_max keys fit over all databases, and one more does not", "[keysp
   CHECK(sepal::writers::create(keys, {.database = 2, .key = "b"}, {}));
 }
 
-TEST_CASE("create may take the last byte of the limit, and not one more", "[keyspace][limits]") {
+TEST_CASE("create may take the last byte of the limit, and not one more") {
   FreeingHousekeeper housekeeper;
   const std::string key = GENERATE(std::string("short"), std::string(5000, 'k'));
   const std::uint64_t needed = bytes_of_empty() + KeyTable::entry_bytes(key) + planned_bytes(capacity);
@@ -141,7 +140,7 @@ TEST_CASE("create may take the last byte of the limit, and not one more", "[keys
   CHECK(too_little.memory_used() == bytes_of_empty());
 }
 
-TEST_CASE("put may take the last byte of the limit, and not one more", "[keyspace][limits]") {
+TEST_CASE("put may take the last byte of the limit, and not one more") {
   FreeingHousekeeper housekeeper;
   const FilterPtr filter = make_filter();
   const std::uint64_t needed = bytes_of_empty() + KeyTable::entry_bytes("k") + filter->byte_count();
@@ -154,7 +153,7 @@ TEST_CASE("put may take the last byte of the limit, and not one more", "[keyspac
   CHECK(sepal::test::filter_at(too_little, {.key = "k"}) == nullptr);
 }
 
-TEST_CASE("put may reuse the bytes of the filter it replaces", "[keyspace][limits]") {
+TEST_CASE("put may reuse the bytes of the filter it replaces") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({}, housekeeper);
   REQUIRE(keys.put({.key = "k"}, make_filter()));
@@ -169,8 +168,7 @@ TEST_CASE("put may reuse the bytes of the filter it replaces", "[keyspace][limit
   CHECK(refused.error().code == Errc::memory_limit);
 }
 
-TEST_CASE("filters that fill a keyspace to its limit fit into another keyspace of that limit",
-          "[keyspace][limits]") {
+TEST_CASE("filters that fill a keyspace to its limit fit into another keyspace of that limit") {
   FreeingHousekeeper housekeeper;
   constexpr std::uint64_t memory_max = 1 << 20;
   Keyspace full({.memory_max = memory_max}, housekeeper);
@@ -194,7 +192,7 @@ TEST_CASE("filters that fill a keyspace to its limit fit into another keyspace o
   CHECK_FALSE(sepal::writers::create(loaded, {.key = "one more"}, {.capacity = 1000}));
 }
 
-TEST_CASE("a filter that no machine could hold is too large, whatever the limit", "[keyspace][limits]") {
+TEST_CASE("a filter that no machine could hold is too large, whatever the limit") {
   FreeingHousekeeper housekeeper;
   for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{1} << 30}) {
     Keyspace keys({.memory_max = limit}, housekeeper);
@@ -204,7 +202,7 @@ TEST_CASE("a filter that no machine could hold is too large, whatever the limit"
   }
 }
 
-TEST_CASE("memory_max is the limit if it is set, otherwise the machine's memory", "[keyspace][limits]") {
+TEST_CASE("memory_max is the limit if it is set, otherwise the machine's memory") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({.memory_max = 3'000'000, .machine_bytes = 2'000'000, .layers_max = 7}, housekeeper);
   CHECK(keys.value_limits().bytes_max == 3'000'000 - keys.memory_used());
@@ -215,7 +213,7 @@ TEST_CASE("memory_max is the limit if it is set, otherwise the machine's memory"
   CHECK(unknown.value_limits().bytes_max == std::uint64_t{1} << 62);
 }
 
-TEST_CASE("a filter that grows keeps its items", "[keyspace][limits]") {
+TEST_CASE("a filter that grows keeps its items") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({.memory_max = 1'000'000}, housekeeper);
   auto created = sepal::writers::create(keys, {.key = "k"}, {.capacity = capacity});
@@ -227,7 +225,7 @@ TEST_CASE("a filter that grows keeps its items", "[keyspace][limits]") {
   CHECK(keys.value_limits(held).bytes_max < held);
 }
 
-TEST_CASE("growth is counted, and refused where it would exceed the limit", "[keyspace][limits]") {
+TEST_CASE("growth is counted, and refused where it would exceed the limit") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({}, housekeeper);
   auto created = sepal::writers::create(keys, {.key = "k"}, {.capacity = 10});
@@ -250,7 +248,7 @@ TEST_CASE("growth is counted, and refused where it would exceed the limit", "[ke
   CHECK(filter.layer_count() == 2);
 }
 
-TEST_CASE("a filter grows to layers_max layers, and not to one more", "[keyspace][limits]") {
+TEST_CASE("a filter grows to layers_max layers, and not to one more") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({.layers_max = 3}, housekeeper);
   auto created = sepal::writers::create(keys, {.key = "k"}, {.capacity = 4, .expansion = 1});
@@ -262,8 +260,7 @@ TEST_CASE("a filter grows to layers_max layers, and not to one more", "[keyspace
   CHECK((*created)->layer_count() == 3);
 }
 
-TEST_CASE("the memory account returns to that of an empty keyspace, and the peak stays",
-          "[keyspace][limits]") {
+TEST_CASE("the memory account returns to that of an empty keyspace, and the peak stays") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({}, housekeeper);
   const std::uint64_t empty_bytes = keys.memory_used();
@@ -296,7 +293,7 @@ TEST_CASE("the memory account returns to that of an empty keyspace, and the peak
   CHECK(keys.memory_peak() >= full_bytes);
 }
 
-TEST_CASE("a flush subtracts exactly its own database's bytes from the account", "[keyspace][limits]") {
+TEST_CASE("a flush subtracts exactly its own database's bytes from the account") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({}, housekeeper);
   Keyspace other_alone({}, housekeeper);
@@ -316,7 +313,7 @@ TEST_CASE("a flush subtracts exactly its own database's bytes from the account",
 
 // A filter that grows behind the keyspace's back shows whether a flush looks at it: the account knows nothing
 // of the growth.
-TEST_CASE("a flush looks at no filter, and forgets what was counted", "[keyspace][limits]") {
+TEST_CASE("a flush looks at no filter, and forgets what was counted") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({}, housekeeper);
   const bool flushed_is_larger = GENERATE(false, true);
@@ -344,7 +341,7 @@ TEST_CASE("a flush looks at no filter, and forgets what was counted", "[keyspace
   CHECK(keys.memory_used() == bytes_before);
 }
 
-TEST_CASE("over_memory_limit begins one byte past the limit", "[keyspace][limits]") {
+TEST_CASE("over_memory_limit begins one byte past the limit") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({}, housekeeper);
   REQUIRE(sepal::writers::create(keys, {.key = "k"}, {}));

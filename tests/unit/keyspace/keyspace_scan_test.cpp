@@ -34,7 +34,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("a scan of an empty database ends at once", "[keyspace][scan]") {
+TEST_CASE("a scan of an empty database ends at once") {
   const Fixture fixture;
   const auto step = fixture.keys.scan(0, 0, 10);
   CHECK(step.cursor == 0);
@@ -42,8 +42,7 @@ TEST_CASE("a scan of an empty database ends at once", "[keyspace][scan]") {
   CHECK(fixture.all_keys().empty());
 }
 
-TEST_CASE("a scan visits every key once, in the order of for_each_key, in steps of any size",
-          "[keyspace][scan]") {
+TEST_CASE("a scan visits every key once, in the order of for_each_key, in steps of any size") {
   Fixture fixture;
   fixture.fill(5000);
   const std::uint64_t count = GENERATE(0u, 1u, 2u, 10u, 4999u, 5000u, 5001u);
@@ -61,7 +60,7 @@ TEST_CASE("a scan visits every key once, in the order of for_each_key, in steps 
   CHECK(std::set<std::string>(visited.begin(), visited.end()).size() == 5000);
 }
 
-TEST_CASE("cursors fit into a double, and any number is a valid cursor", "[keyspace][scan]") {
+TEST_CASE("cursors fit into a double, and any number is a valid cursor") {
   Fixture fixture;
   fixture.fill(3000);
   constexpr std::uint64_t exact_in_double = std::uint64_t{1} << 53;
@@ -80,8 +79,7 @@ TEST_CASE("cursors fit into a double, and any number is a valid cursor", "[keysp
   CHECK(from_the_middle.keys.size() < 2000);
 }
 
-TEST_CASE("there is no random key in an empty database, and the only key is drawn in a database of one",
-          "[keyspace][random]") {
+TEST_CASE("there is no random key in an empty database, and the only key is drawn in a database of one") {
   Fixture fixture;
   CHECK_FALSE(fixture.keys.random_key(0, 1).has_value());
   fixture.fill(1);
@@ -89,7 +87,7 @@ TEST_CASE("there is no random key in an empty database, and the only key is draw
   CHECK_FALSE(fixture.keys.random_key(1, 1).has_value());
 }
 
-TEST_CASE("every key is drawn about equally often", "[keyspace][random]") {
+TEST_CASE("every key is drawn about equally often") {
   constexpr int key_count = 2000;
   constexpr std::uint64_t draws_per_key = 100;
   Fixture fixture;
@@ -104,7 +102,7 @@ TEST_CASE("every key is drawn about equally often", "[keyspace][random]") {
   }
 }
 
-TEST_CASE("random keys are drawn from a sparse table, too", "[keyspace][random]") {
+TEST_CASE("random keys are drawn from a sparse table, too") {
   Fixture fixture;
   fixture.fill(20'000);
   for (int i = 3; i < 20'000; ++i) REQUIRE(fixture.keys.remove({.key = std::to_string(i)}));
@@ -114,7 +112,7 @@ TEST_CASE("random keys are drawn from a sparse table, too", "[keyspace][random]"
   CHECK(drawn == std::set<std::string>{"0", "1", "2"});
 }
 
-TEST_CASE("a million keys are created, found, scanned and flushed", "[keyspace][scan]") {
+TEST_CASE("a million keys are created, found, scanned and flushed") {
   constexpr int key_count = 1'000'000;
   Fixture fixture;
   fixture.fill(key_count);

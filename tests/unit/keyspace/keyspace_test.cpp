@@ -47,7 +47,7 @@ FilterPtr make_filter(std::uint64_t capacity = 100) {
 
 }  // namespace
 
-TEST_CASE("a key is found in its own database only", "[keyspace]") {
+TEST_CASE("a key is found in its own database only") {
   Fixture fixture;
   bloom::Filter* const created = fixture.create({.database = 3, .key = "users"});
   for (std::uint32_t database = 0; database < keyspace::database_count; ++database)
@@ -58,7 +58,7 @@ TEST_CASE("a key is found in its own database only", "[keyspace]") {
   CHECK(fixture.keys.total_size() == 1);
 }
 
-TEST_CASE("keys are bytes: empty, binary and long ones differ", "[keyspace]") {
+TEST_CASE("keys are bytes: empty, binary and long ones differ") {
   Fixture fixture;
   using namespace std::string_literals;
   const std::vector<std::string> names{"",
@@ -76,7 +76,7 @@ TEST_CASE("keys are bytes: empty, binary and long ones differ", "[keyspace]") {
     CHECK(sepal::test::filter_at(fixture.keys, {.key = names[i]}) == filters[i]);
 }
 
-TEST_CASE("create refuses a taken key and changes nothing", "[keyspace]") {
+TEST_CASE("create refuses a taken key and changes nothing") {
   Fixture fixture;
   bloom::Filter* const first = fixture.create({.key = "k"});
   const auto changes = fixture.keys.structure_changes();
@@ -87,7 +87,7 @@ TEST_CASE("create refuses a taken key and changes nothing", "[keyspace]") {
   CHECK(fixture.keys.structure_changes() == changes);
 }
 
-TEST_CASE("create returns the error of the filter's planning", "[keyspace]") {
+TEST_CASE("create returns the error of the filter's planning") {
   Fixture fixture;
   const auto refused = sepal::writers::create(fixture.keys, {.key = "k"}, {.error_rate = 0});
   REQUIRE_FALSE(refused);
@@ -95,7 +95,7 @@ TEST_CASE("create returns the error of the filter's planning", "[keyspace]") {
   CHECK(fixture.keys.total_size() == 0);
 }
 
-TEST_CASE("put replaces a filter and hands the old one to the housekeeper", "[keyspace]") {
+TEST_CASE("put replaces a filter and hands the old one to the housekeeper") {
   Fixture fixture;
   bloom::Filter* const old = fixture.create({.key = "k"});
   const FilterPtr filter = make_filter();
@@ -106,7 +106,7 @@ TEST_CASE("put replaces a filter and hands the old one to the housekeeper", "[ke
   CHECK(fixture.housekeeper.disposed[0].get() == old);
 }
 
-TEST_CASE("put refuses a database that does not exist", "[keyspace]") {
+TEST_CASE("put refuses a database that does not exist") {
   Fixture fixture;
   REQUIRE(fixture.keys.put({.database = keyspace::database_count - 1, .key = "k"}, make_filter()));
   const auto refused = fixture.keys.put({.database = keyspace::database_count, .key = "k"}, make_filter());
@@ -114,7 +114,7 @@ TEST_CASE("put refuses a database that does not exist", "[keyspace]") {
   CHECK(refused.error().code == Errc::out_of_range);
 }
 
-TEST_CASE("remove deletes a key and hands its filter to the housekeeper", "[keyspace]") {
+TEST_CASE("remove deletes a key and hands its filter to the housekeeper") {
   Fixture fixture;
   bloom::Filter* const created = fixture.create({.key = "k"});
   CHECK_FALSE(fixture.keys.remove({.key = "other"}));
@@ -126,7 +126,7 @@ TEST_CASE("remove deletes a key and hands its filter to the housekeeper", "[keys
   CHECK(fixture.housekeeper.disposed[0].get() == created);
 }
 
-TEST_CASE("rename moves the filter itself", "[keyspace]") {
+TEST_CASE("rename moves the filter itself") {
   Fixture fixture;
   bloom::Filter* const moved = fixture.create({.key = "from"});
   REQUIRE(fixture.keys.rename(0, "from", "to"));
@@ -135,7 +135,7 @@ TEST_CASE("rename moves the filter itself", "[keyspace]") {
   CHECK(fixture.housekeeper.disposed.empty());
 }
 
-TEST_CASE("rename replaces the filter under the new key", "[keyspace]") {
+TEST_CASE("rename replaces the filter under the new key") {
   Fixture fixture;
   bloom::Filter* const moved = fixture.create({.key = "users:next"});
   bloom::Filter* const replaced = fixture.create({.key = "users"});
@@ -146,7 +146,7 @@ TEST_CASE("rename replaces the filter under the new key", "[keyspace]") {
   CHECK(fixture.housekeeper.disposed[0].get() == replaced);
 }
 
-TEST_CASE("rename onto itself succeeds and changes nothing", "[keyspace]") {
+TEST_CASE("rename onto itself succeeds and changes nothing") {
   Fixture fixture;
   bloom::Filter* const created = fixture.create({.key = "k"});
   const auto changes = fixture.keys.structure_changes();
@@ -156,7 +156,7 @@ TEST_CASE("rename onto itself succeeds and changes nothing", "[keyspace]") {
   CHECK(fixture.housekeeper.disposed.empty());
 }
 
-TEST_CASE("rename of a missing key is an error, and the other key stays as it is", "[keyspace]") {
+TEST_CASE("rename of a missing key is an error, and the other key stays as it is") {
   Fixture fixture;
   bloom::Filter* const other = fixture.create({.key = "to"});
   for (const char* const to : {"to", "missing"}) {
@@ -167,7 +167,7 @@ TEST_CASE("rename of a missing key is an error, and the other key stays as it is
   CHECK(sepal::test::filter_at(fixture.keys, {.key = "to"}) == other);
 }
 
-TEST_CASE("a flush empties one database and leaves the others", "[keyspace]") {
+TEST_CASE("a flush empties one database and leaves the others") {
   Fixture fixture;
   FilterPtr flushed;
   for (int i = 0; i < 1000; ++i) fixture.create({.database = 1, .key = std::to_string(i)});
@@ -185,7 +185,7 @@ TEST_CASE("a flush empties one database and leaves the others", "[keyspace]") {
   CHECK(flushed->use_count() == 1);
 }
 
-TEST_CASE("flush_all hands each database over in one piece", "[keyspace]") {
+TEST_CASE("flush_all hands each database over in one piece") {
   Fixture fixture;
   for (int i = 0; i < 1000; ++i)
     fixture.create({.database = static_cast<std::uint32_t>(i % 2), .key = std::to_string(i)});
@@ -196,7 +196,7 @@ TEST_CASE("flush_all hands each database over in one piece", "[keyspace]") {
   CHECK(sepal::test::filter_at(fixture.keys, {.key = "as before"}) != nullptr);
 }
 
-TEST_CASE("each change of structure is counted once, and nothing else is", "[keyspace]") {
+TEST_CASE("each change of structure is counted once, and nothing else is") {
   Fixture fixture;
   std::uint64_t expected = 0;
   const auto counted = [&] { return fixture.keys.structure_changes() == expected; };
@@ -229,7 +229,7 @@ TEST_CASE("each change of structure is counted once, and nothing else is", "[key
   CHECK(counted());
 }
 
-TEST_CASE("a filter is handed over for its pages when it is created with a big layer", "[keyspace]") {
+TEST_CASE("a filter is handed over for its pages when it is created with a big layer") {
   Fixture fixture;
   fixture.create({.key = "small"});
   CHECK(fixture.housekeeper.settling.empty());
@@ -238,8 +238,7 @@ TEST_CASE("a filter is handed over for its pages when it is created with a big l
   CHECK(fixture.housekeeper.settling[0].get() == big);
 }
 
-TEST_CASE("layers that were filled before the filter got its key are handed over to be settled",
-          "[keyspace]") {
+TEST_CASE("layers that were filled before the filter got its key are handed over to be settled") {
   Fixture fixture;
   const bloom::FilterOptions options{.error_rate = 0.01, .capacity = 4'000'000};
   const auto planned = bloom::Filter::create(options, fixture.keys.value_limits());
@@ -254,8 +253,7 @@ TEST_CASE("layers that were filled before the filter got its key are handed over
   }
 }
 
-TEST_CASE("each flush gives a database a new contents number, and a swap moves the number along",
-          "[keyspace]") {
+TEST_CASE("each flush gives a database a new contents number, and a swap moves the number along") {
   Fixture fixture;
   const std::uint64_t first = fixture.keys.contents_of(0);
   const std::uint64_t second = fixture.keys.contents_of(1);
@@ -270,7 +268,7 @@ TEST_CASE("each flush gives a database a new contents number, and a swap moves t
   CHECK(fixture.keys.contents_of(1) != first);
 }
 
-TEST_CASE("a cut holds every key of every database, and keeps its filters alive", "[keyspace]") {
+TEST_CASE("a cut holds every key of every database, and keeps its filters alive") {
   Fixture fixture;
   for (std::uint32_t database = 0; database < keyspace::database_count; ++database)
     fixture.create({.database = database, .key = "in " + std::to_string(database)});
@@ -284,7 +282,7 @@ TEST_CASE("a cut holds every key of every database, and keeps its filters alive"
   }
 }
 
-TEST_CASE("set_defaults changes the reported options and nothing else", "[keyspace]") {
+TEST_CASE("set_defaults changes the reported options and nothing else") {
   Fixture fixture;
   fixture.keys.set_defaults(0.001, 5000, 4);
   CHECK(fixture.keys.options().error_rate == 0.001);

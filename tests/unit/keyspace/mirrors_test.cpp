@@ -18,8 +18,7 @@ using keyspace::Keyspace;
 using keyspace::Mirror;
 using keyspace::MirrorState;
 using keyspace::Mutator;
-using test::Recorded;
-using test::RecordingJournal;
+using namespace test;
 
 constexpr DatabaseKey source{.database = 0, .key = "s"};
 constexpr DatabaseKey target{.database = 0, .key = "t"};
@@ -87,7 +86,7 @@ std::vector<std::string_view> views_of(const std::vector<std::string>& items) {
 
 }  // namespace
 
-TEST_CASE("items are added to the target, new to the source or not", "[keyspace][mirror]") {
+TEST_CASE("items are added to the target, new to the source or not") {
   Fixture fixture;
   REQUIRE(fixture.try_add(source, {"before", "known"}));
   fixture.mirror();
@@ -101,8 +100,7 @@ TEST_CASE("items are added to the target, new to the source or not", "[keyspace]
   CHECK(fixture.keys.mirrors().all()[0].items_before == 2);
 }
 
-TEST_CASE("a target's items are not added to its source, and other filters' items to neither",
-          "[keyspace][mirror]") {
+TEST_CASE("a target's items are not added to its source, and other filters' items to neither") {
   Fixture fixture;
   fixture.mirror();
   CHECK(fixture.try_add(target, {"a"}));
@@ -112,8 +110,7 @@ TEST_CASE("a target's items are not added to its source, and other filters' item
   CHECK(fixture.filter(target).item_count() == 2);
 }
 
-TEST_CASE("the target's record of an item comes before the source's, whichever filter grows",
-          "[keyspace][mirror]") {
+TEST_CASE("the target's record of an item comes before the source's, whichever filter grows") {
   Fixture fixture({.error_rate = 1e-9, .capacity = 40, .expansion = 2, .seed = 1},
                   {.error_rate = 1e-9, .capacity = 25, .expansion = 3, .seed = 1});
   fixture.mirror();
@@ -135,8 +132,7 @@ TEST_CASE("the target's record of an item comes before the source's, whichever f
   CHECK_FALSE(fixture.journal.misused);
 }
 
-TEST_CASE("a target that refuses an item breaks the mirror, and adds to the source go on",
-          "[keyspace][mirror]") {
+TEST_CASE("a target that refuses an item breaks the mirror, and adds to the source go on") {
   const auto items = numbered(30);
   struct Case {
     bloom::FilterOptions of_target;
@@ -165,7 +161,7 @@ TEST_CASE("a target that refuses an item breaks the mirror, and adds to the sour
   CHECK(fixture.filter(target).item_count() == count);
 }
 
-TEST_CASE("a target that gets no memory breaks the mirror", "[keyspace][mirror]") {
+TEST_CASE("a target that gets no memory breaks the mirror") {
   Fixture fixture({.error_rate = 1e-9, .capacity = 10'000, .seed = 1},
                   {.error_rate = 1e-9, .capacity = 100, .expansion = 1000, .seed = 1});
   fixture.mirror();
@@ -175,7 +171,7 @@ TEST_CASE("a target that gets no memory breaks the mirror", "[keyspace][mirror]"
   CHECK(fixture.state() == MirrorState::no_memory);
 }
 
-TEST_CASE("the target has every item that its source refuses", "[keyspace][mirror]") {
+TEST_CASE("the target has every item that its source refuses") {
   const bool scales = GENERATE(true, false);
   // The source that scales may have 3 layers, of 5 items each.
   Fixture fixture(
@@ -196,7 +192,7 @@ TEST_CASE("the target has every item that its source refuses", "[keyspace][mirro
   CHECK(fixture.mutator.target_knew());
 }
 
-TEST_CASE("a source without memory gives its target what it refuses", "[keyspace][mirror]") {
+TEST_CASE("a source without memory gives its target what it refuses") {
   Fixture fixture({.error_rate = 1e-9, .capacity = 100, .expansion = 1000, .seed = 1},
                   {.error_rate = 1e-9, .capacity = 10'000, .seed = 1});
   fixture.mirror();
@@ -207,8 +203,7 @@ TEST_CASE("a source without memory gives its target what it refuses", "[keyspace
   CHECK(fixture.state() == MirrorState::whole);
 }
 
-TEST_CASE("a full source whose mirror breaks stops at the first item that nothing takes",
-          "[keyspace][mirror]") {
+TEST_CASE("a full source whose mirror breaks stops at the first item that nothing takes") {
   Fixture fixture({.error_rate = 1e-9, .capacity = 5, .expansion = 0, .seed = 1},
                   {.error_rate = 1e-9, .capacity = 7, .expansion = 0, .seed = 2});
   fixture.mirror();
@@ -217,7 +212,7 @@ TEST_CASE("a full source whose mirror breaks stops at the first item that nothin
   CHECK(fixture.state() == MirrorState::full);
 }
 
-TEST_CASE("a mirror ends when either end is removed, replaced or flushed", "[keyspace][mirror]") {
+TEST_CASE("a mirror ends when either end is removed, replaced or flushed") {
   Fixture fixture;
   fixture.mirror();
   SECTION("removed source") {
@@ -268,7 +263,7 @@ TEST_CASE("a mirror ends when either end is removed, replaced or flushed", "[key
   CHECK_FALSE(fixture.mutator.end_mirror(source));
 }
 
-TEST_CASE("a mirror stays as long as both filters exist, under any keys", "[keyspace][mirror]") {
+TEST_CASE("a mirror stays as long as both filters exist, under any keys") {
   Fixture fixture;
   fixture.mirror();
   fixture.mutator.flush(1);
@@ -283,7 +278,7 @@ TEST_CASE("a mirror stays as long as both filters exist, under any keys", "[keys
   CHECK(fixture.told()[fixture.told().size() - 2].key == "a longer name");
 }
 
-TEST_CASE("a mirror moves with its filters when databases are swapped", "[keyspace][mirror]") {
+TEST_CASE("a mirror moves with its filters when databases are swapped") {
   Fixture fixture;
   fixture.mirror();
   fixture.mutator.swap_databases(0, 2);
@@ -297,7 +292,7 @@ TEST_CASE("a mirror moves with its filters when databases are swapped", "[keyspa
   CHECK(fixture.keys.mirrors().empty());
 }
 
-TEST_CASE("a filter is an end of at most one mirror, and not both ends of it", "[keyspace][mirror]") {
+TEST_CASE("a filter is an end of at most one mirror, and not both ends of it") {
   Fixture fixture;
   const auto code = [&](std::string_view from, std::string_view to) {
     const auto begun = fixture.mutator.begin_mirror(0, from, to);
@@ -313,7 +308,7 @@ TEST_CASE("a filter is an end of at most one mirror, and not both ends of it", "
   CHECK(fixture.told().size() == 4);
 }
 
-TEST_CASE("the number of mirrors has a limit", "[keyspace][mirror]") {
+TEST_CASE("the number of mirrors has a limit") {
   Fixture fixture;
   const auto key = [](std::size_t number) { return "k" + std::to_string(number); };
   for (std::size_t i = 0; i < 2 * keyspace::mirrors_max; ++i)
@@ -325,7 +320,7 @@ TEST_CASE("the number of mirrors has a limit", "[keyspace][mirror]") {
   CHECK(fixture.mutator.begin_mirror(0, "s", "t"));
 }
 
-TEST_CASE("an add to a source records no more than was reserved", "[keyspace][mirror]") {
+TEST_CASE("an add to a source records no more than was reserved") {
   const std::size_t item_count = GENERATE(0, 1, 33, 2000);
   const auto items = numbered(item_count);
   const bloom::FilterOptions growing{.error_rate = 1e-9, .capacity = 1000, .expansion = 1, .seed = 3};

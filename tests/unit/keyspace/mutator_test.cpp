@@ -16,8 +16,7 @@ using namespace sepal;
 using keyspace::DatabaseKey;
 using keyspace::Keyspace;
 using keyspace::Mutator;
-using test::Recorded;
-using test::RecordingJournal;
+using namespace test;
 
 struct Fixture {
   sepal::test::FreeingHousekeeper housekeeper;
@@ -42,7 +41,7 @@ std::vector<std::string> numbered(std::size_t count) {
   return items;
 }
 
-TEST_CASE("the log gets no record of a call that changes nothing", "[keyspace]") {
+TEST_CASE("the log gets no record of a call that changes nothing") {
   Fixture fixture;
   fixture.mutator.flush(0);
   fixture.mutator.flush_all();
@@ -57,7 +56,7 @@ TEST_CASE("the log gets no record of a call that changes nothing", "[keyspace]")
   CHECK(fixture.told().size() == 1);
 }
 
-TEST_CASE("the log gets an adopted filter's image, or the number of its file", "[keyspace]") {
+TEST_CASE("the log gets an adopted filter's image, or the number of its file") {
   Fixture fixture;
   const DatabaseKey key{.database = 2, .key = "a"};
   REQUIRE(sepal::writers::create(fixture.mutator, key, {}));
@@ -81,7 +80,7 @@ TEST_CASE("the log gets an adopted filter's image, or the number of its file", "
   CHECK(told[2].file.seal == 8);
 }
 
-TEST_CASE("a filter that does not fit is not recorded, and changes nothing", "[keyspace]") {
+TEST_CASE("a filter that does not fit is not recorded, and changes nothing") {
   Fixture fixture;
   const DatabaseKey key{.database = 2, .key = "a"};
   REQUIRE(sepal::writers::create(fixture.mutator, key, {}));
@@ -95,7 +94,7 @@ TEST_CASE("a filter that does not fit is not recorded, and changes nothing", "[k
   CHECK(fixture.told().size() == 1);
 }
 
-TEST_CASE("the log gets a new filter's options and first layer", "[keyspace]") {
+TEST_CASE("the log gets a new filter's options and first layer") {
   Fixture fixture;
   const auto created = sepal::writers::create(fixture.mutator, {.database = 2, .key = "a"},
                                               {.error_rate = 0.001, .capacity = 500, .seed = 9});
@@ -109,7 +108,7 @@ TEST_CASE("the log gets a new filter's options and first layer", "[keyspace]") {
   CHECK(told[0].layer == (*created)->newest_layer().plan());
 }
 
-TEST_CASE("the log gets a new layer after the earlier adds, and before adds to that layer", "[keyspace]") {
+TEST_CASE("the log gets a new layer after the earlier adds, and before adds to that layer") {
   Fixture fixture;
   const DatabaseKey key{.database = 0, .key = "a"};
   const auto created =
@@ -128,7 +127,7 @@ TEST_CASE("the log gets a new layer after the earlier adds, and before adds to t
   CHECK(told[3].fingerprints == std::vector{fingerprint_of("4", 1), fingerprint_of("5", 1)});
 }
 
-TEST_CASE("an add with the gate closed ends at the first item that a full filter refuses", "[keyspace]") {
+TEST_CASE("an add with the gate closed ends at the first item that a full filter refuses") {
   Fixture fixture;
   const DatabaseKey key{.database = 0, .key = "a"};
   const auto created =
@@ -143,7 +142,7 @@ TEST_CASE("an add with the gate closed ends at the first item that a full filter
   CHECK(fixture.told().size() == 2);
 }
 
-TEST_CASE("a request records no more than was reserved", "[keyspace]") {
+TEST_CASE("a request records no more than was reserved") {
   const std::size_t item_count = GENERATE(0, 1, 2, 31, 32, 33, 100, 2000, 5000);
   const std::uint32_t expansion = GENERATE(1, 2);
   CAPTURE(item_count, expansion);
@@ -173,7 +172,7 @@ TEST_CASE("a request records no more than was reserved", "[keyspace]") {
   CHECK(keys.told_bytes() <= keyspace::record_bytes_of_keys(views));
 }
 
-TEST_CASE("without a log the changes are made, and nothing is recorded", "[keyspace]") {
+TEST_CASE("without a log the changes are made, and nothing is recorded") {
   Fixture fixture;
   Mutator silent(fixture.keys, nullptr);
   const DatabaseKey key{.database = 0, .key = "a"};

@@ -40,7 +40,7 @@ std::size_t free_count(const Segment& segment) {
 
 }  // namespace
 
-TEST_CASE("a segment has room for the requested number of entries, and for few more", "[keyspace]") {
+TEST_CASE("a segment has room for the requested number of entries, and for few more") {
   for (const std::size_t count : {0, 1, 2, 7, 8, 9, 63, 64, 65, 255, 256, 257, 5000}) {
     const auto segment = filled(count);
     CHECK(segment->size() == count);
@@ -52,7 +52,7 @@ TEST_CASE("a segment has room for the requested number of entries, and for few m
   }
 }
 
-TEST_CASE("a segment without entries takes only its header", "[keyspace]") {
+TEST_CASE("a segment without entries takes only its header") {
   const auto segment = Segment::create(3, 0);
   CHECK(segment->depth() == 3);
   CHECK(segment->is_full());
@@ -60,7 +60,7 @@ TEST_CASE("a segment without entries takes only its header", "[keyspace]") {
   CHECK_FALSE(holds(*segment, 0));
 }
 
-TEST_CASE("after an entry was taken, all others are still found", "[keyspace]") {
+TEST_CASE("after an entry was taken, all others are still found") {
   constexpr std::size_t count = 300;
   const std::size_t step = GENERATE(1, 7, 299);
   const auto segment = filled(count);
@@ -75,7 +75,7 @@ TEST_CASE("after an entry was taken, all others are still found", "[keyspace]") 
   CHECK(segment->is_sparse());
 }
 
-TEST_CASE("a segment is not sparse at once when it was full", "[keyspace]") {
+TEST_CASE("a segment is not sparse at once when it was full") {
   const auto segment = filled(Segment::capacity_max);
   for (int i = 0; i < 8; ++i) {
     segment->take(0);
@@ -83,7 +83,7 @@ TEST_CASE("a segment is not sparse at once when it was full", "[keyspace]") {
   }
 }
 
-TEST_CASE("partitioned entries move to another segment with their tags", "[keyspace]") {
+TEST_CASE("partitioned entries move to another segment with their tags") {
   const std::size_t count = GENERATE(0, 1, 64, 1000);
   const std::uint64_t bit = GENERATE(0, 1, 63);
   const auto lower = filled(count);
@@ -99,7 +99,7 @@ TEST_CASE("partitioned entries move to another segment with their tags", "[keysp
   }
 }
 
-TEST_CASE("keys with the same tag are distinguished", "[keyspace]") {
+TEST_CASE("keys with the same tag are distinguished") {
   constexpr std::uint64_t hash = 0xab;
   const auto segment = Segment::create(0, 200);
   for (std::size_t i = 0; i < 200; ++i) segment->insert(hash, key_of(i), nullptr);
@@ -111,7 +111,7 @@ TEST_CASE("keys with the same tag are distinguished", "[keyspace]") {
   CHECK(segment->find(hash, "none of them") == Segment::not_found);
 }
 
-TEST_CASE("a prefetch returns an entry with the hash's tag, or none", "[keyspace]") {
+TEST_CASE("a prefetch returns an entry with the hash's tag, or none") {
   const auto segment = Segment::create(0, 10);
   segment->prefetch_tags();
   CHECK(segment->prefetch_entry(1) == nullptr);

@@ -157,7 +157,7 @@ int ends_of(const std::vector<Words>& requests) {
 
 }  // namespace
 
-TEST_CASE("a request that reads is refused when any one of its allocations fails", "[memory]") {
+TEST_CASE("a request that reads is refused when any one of its allocations fails") {
   const std::string items(200, 'x');
   for (const Words& words : {Words{"BF.MEXISTS", "filter", "a", items},
                              {"BF.INFO", "filter"},
@@ -177,7 +177,7 @@ TEST_CASE("a request that reads is refused when any one of its allocations fails
     CHECK(ends_of({words}) == 0);
 }
 
-TEST_CASE("a request that changes a key does it whole or not at all, or ends the process", "[memory]") {
+TEST_CASE("a request that changes a key does it whole or not at all, or ends the process") {
   const std::string value(300, 'v');
   for (const Words& words : {Words{"BF.RESERVE", "new", "0.01", "100"},
                              {"BF.ADD", "new", "a"},
@@ -198,13 +198,13 @@ TEST_CASE("a request that changes a key does it whole or not at all, or ends the
     ends_of({words});
 }
 
-TEST_CASE("a transaction is refused whole, or each of its commands runs or is refused", "[memory]") {
+TEST_CASE("a transaction is refused whole, or each of its commands runs or is refused") {
   const std::vector<Words> reads{{"MULTI"}, {"GET", "text"}, {"BF.EXISTS", "filter", "a"}, {"DISCARD"}};
   CHECK(ends_of(reads) == 0);
   ends_of({{"MULTI"}, {"SET", "new", "1"}, {"EXEC"}});
 }
 
-TEST_CASE("what is too large for memory is refused, and the next request is not", "[memory]") {
+TEST_CASE("what is too large for memory is refused, and the next request is not") {
   memory_reserve::begin();
   constexpr std::size_t large = 256 * 1024;
   SessionWorld world;
@@ -222,7 +222,7 @@ TEST_CASE("what is too large for memory is refused, and the next request is not"
   std::set_new_handler(nullptr);
 }
 
-TEST_CASE("a small allocation that fails takes from the reserve, and the request succeeds", "[memory]") {
+TEST_CASE("a small allocation that fails takes from the reserve, and the request succeeds") {
   memory_reserve::begin();
   SessionWorld world;
   prepare(world);

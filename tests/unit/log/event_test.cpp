@@ -7,14 +7,14 @@ namespace event_test {
 using namespace sepal;
 using log::Format;
 
-TEST_CASE("a line of text is a sentence and its fields", "[log]") {
+TEST_CASE("a line of text is a sentence and its fields") {
   CHECK(log::body_of(Format::text, "save_finished", "save finished",
                      {{"filters", 3u}, {"seconds", 0.0126, 3}, {"linked", true}, {"generation", "g-1"}}) ==
         "save finished: filters=3 seconds=0.013 linked=true generation=g-1");
   CHECK(log::body_of(Format::text, "e", "nothing more", {}) == "nothing more");
 }
 
-TEST_CASE("a line of JSON has the fields as members", "[log]") {
+TEST_CASE("a line of JSON has the fields as members") {
   CHECK(log::body_of(Format::json, "save_finished", "save finished",
                      {{"filters", ~std::uint64_t{0}},
                       {"seconds", 0.0126, 3},
@@ -25,7 +25,7 @@ TEST_CASE("a line of JSON has the fields as members", "[log]") {
         R"("percent":null,"linked":false,"reason":"a \"b\""})");
 }
 
-TEST_CASE("a value of several words, or of none, stands in quotes", "[log]") {
+TEST_CASE("a value of several words, or of none, stands in quotes") {
   const auto text = [](std::string_view value) {
     return log::body_of(Format::text, "e", "m", {{"v", value}});
   };
@@ -37,7 +37,7 @@ TEST_CASE("a value of several words, or of none, stands in quotes", "[log]") {
   CHECK(text("\xc3\xa9") == "m: v=\xc3\xa9");
 }
 
-TEST_CASE("control bytes cannot make another line or steer a terminal", "[log]") {
+TEST_CASE("control bytes cannot make another line or steer a terminal") {
   const std::string evil("a\nb\x1b[2J\x7f\0", 9);
   CHECK(log::body_of(Format::text, "e", evil, {{"v", evil}}) ==
         "a\\x0ab\\x1b[2J\\x7f\\x00: v=\"a\\x0ab\\x1b[2J\\x7f\\x00\"");

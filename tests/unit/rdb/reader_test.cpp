@@ -78,7 +78,7 @@ std::string mixed_text(std::size_t byte_count, std::uint32_t seed) {
 
 }  // namespace
 
-TEST_CASE("packed strings are unpacked from front to back as the library unpacks them", "[filter][rdb]") {
+TEST_CASE("packed strings are unpacked from front to back as the library unpacks them") {
   for (const std::size_t byte_count : {40u, 1000u, 40'000u, 300'000u}) {
     const std::string text = mixed_text(byte_count, static_cast<std::uint32_t>(byte_count));
     const std::string small = packed(text);
@@ -92,7 +92,7 @@ TEST_CASE("packed strings are unpacked from front to back as the library unpacks
   }
 }
 
-TEST_CASE("a packed string that does not fit its length is refused", "[filter][rdb]") {
+TEST_CASE("a packed string that does not fit its length is refused") {
   const std::string text = mixed_text(50'000, 3);
   const std::string small = packed(text);
   CHECK(unpacked(small, text.size(), 1000));
@@ -104,7 +104,7 @@ TEST_CASE("a packed string that does not fit its length is refused", "[filter][r
   CHECK(*unpacked(std::string("\x00x\x20\x00", 4), 4, 4) == "xxxx");
 }
 
-TEST_CASE("texts are plain, packed, or numbers", "[filter][rdb]") {
+TEST_CASE("texts are plain, packed, or numbers") {
   const auto text = [](const std::string& stored, std::size_t bytes_max = 100) {
     const std::vector<char> exact(stored.begin(), stored.end());
     Reader reader(std::as_bytes(std::span(exact)));
@@ -124,7 +124,7 @@ TEST_CASE("texts are plain, packed, or numbers", "[filter][rdb]") {
   CHECK(text("\x05hello", 4) == std::nullopt);
 }
 
-TEST_CASE("a source in pieces reads as bytes in memory, and sums what it skips", "[filter][rdb]") {
+TEST_CASE("a source in pieces reads as bytes in memory, and sums what it skips") {
   test::RdbText text;
   text.number(7);
   text.real(0.25);
@@ -150,7 +150,7 @@ TEST_CASE("a source in pieces reads as bytes in memory, and sums what it skips",
   }
 }
 
-TEST_CASE("what is cut short or of an unknown kind fails, and reads as 0", "[filter][rdb]") {
+TEST_CASE("what is cut short or of an unknown kind fails, and reads as 0") {
   const auto fails = [](const std::string& stored, void (*read)(Reader&)) {
     const std::vector<char> exact(stored.begin(), stored.end());
     Reader reader(std::as_bytes(std::span(exact)));

@@ -39,34 +39,32 @@ std::string request_of(std::size_t word_count, std::size_t word_bytes) {
 
 }  // namespace
 
-TEST_CASE("a bulk of the largest size is accepted, and one byte more is refused", "[resp][limits]") {
+TEST_CASE("a bulk of the largest size is accepted, and one byte more is refused") {
   const ParserLimits limits{.bulk_bytes_max = 1000};
   check_taken(request_of(2, 1000), limits);
   check_refused(request_of(1, 1001), limits, "invalid bulk length");
   check_refused("*1\r\n$1001\r\n", limits, "invalid bulk length");
 }
 
-TEST_CASE("the default bulk limit is that of the reference", "[resp][limits]") {
+TEST_CASE("the default bulk limit is that of the reference") {
   CHECK(test::parse_whole("*1\r\n$536870912\r\n").error.empty());
   CHECK(test::parse_whole("*1\r\n$536870913\r\n").error == "ERR Protocol error: invalid bulk length");
 }
 
-TEST_CASE("a request with the largest number of words is accepted, and one word more is refused",
-          "[resp][limits]") {
+TEST_CASE("a request with the largest number of words is accepted, and one word more is refused") {
   const ParserLimits limits{.argument_count_max = 12};
   check_taken(request_of(12, 3), limits);
   check_refused(request_of(13, 3), limits, "invalid multibulk length");
   check_refused("*13\r\n", limits, "invalid multibulk length");
 }
 
-TEST_CASE("an array never has more elements than an int can count, whatever the limit is", "[resp][limits]") {
+TEST_CASE("an array never has more elements than an int can count, whatever the limit is") {
   const ParserLimits limits{.argument_count_max = UINT64_MAX};
   CHECK(test::parse_whole("*2147483647\r\n", limits).error.empty());
   check_refused("*2147483648\r\n", limits, "invalid multibulk length");
 }
 
-TEST_CASE("a request of the largest size is accepted; for one byte more the error names the limit",
-          "[resp][limits]") {
+TEST_CASE("a request of the largest size is accepted; for one byte more the error names the limit") {
   const std::string request = request_of(7, 20);
   check_taken(request, {.request_bytes_max = request.size()});
   const std::uint64_t less = request.size() - 1;
@@ -75,7 +73,7 @@ TEST_CASE("a request of the largest size is accepted; for one byte more the erro
       "request exceeds the limit of " + std::to_string(less) + " bytes (client-query-buffer-limit)");
 }
 
-TEST_CASE("a request whose header announces too much is refused before its bytes arrive", "[resp][limits]") {
+TEST_CASE("a request whose header announces too much is refused before its bytes arrive") {
   const ParserLimits limits{.request_bytes_max = 1000};
   const std::string what = "request exceeds the limit of 1000 bytes (client-query-buffer-limit)";
   check_refused("*1\r\n$990\r\n", limits, what);
@@ -90,7 +88,7 @@ TEST_CASE("a request whose header announces too much is refused before its bytes
   CHECK(test::parse_in_pieces("xx", none).unconsumed == 2);
 }
 
-TEST_CASE("an inline request counts as a request", "[resp][limits]") {
+TEST_CASE("an inline request counts as a request") {
   const ParserLimits limits{.request_bytes_max = 50};
   check_taken(std::string(48, 'x') + "\r\n", limits);
   const std::string what = "request exceeds the limit of 50 bytes (client-query-buffer-limit)";
@@ -98,7 +96,7 @@ TEST_CASE("an inline request counts as a request", "[resp][limits]") {
   check_refused(std::string(50, 'x'), limits, what);
 }
 
-TEST_CASE("a length line of the largest size is accepted, and one byte more is refused", "[resp][limits]") {
+TEST_CASE("a length line of the largest size is accepted, and one byte more is refused") {
   const ParserLimits limits{.line_bytes_max = 40};
   check_refused("*" + std::string(39, '1') + "\r\n", limits, "invalid multibulk length");
   check_refused("*" + std::string(40, '1') + "\r\n", limits, "too big mbulk count string");
@@ -109,12 +107,12 @@ TEST_CASE("a length line of the largest size is accepted, and one byte more is r
         "ERR Protocol error: too big mbulk count string");
 }
 
-TEST_CASE("a line limit too small for a length is raised so that every length fits", "[resp][limits]") {
+TEST_CASE("a line limit too small for a length is raised so that every length fits") {
   check_taken("*1\r\n$10\r\n0123456789\r\n", {.line_bytes_max = 0});
   check_refused("*" + std::string(32, '1') + "\r\n", {.line_bytes_max = 0}, "too big mbulk count string");
 }
 
-TEST_CASE("a connection that has not authenticated sends small requests", "[resp][limits]") {
+TEST_CASE("a connection that has not authenticated sends small requests") {
   check_taken(request_of(10, 5), {}, false);
   check_refused(request_of(11, 5), {}, "unauthenticated multibulk length", false);
   check_taken(request_of(2, 16384), {}, false);
@@ -126,7 +124,7 @@ TEST_CASE("a connection that has not authenticated sends small requests", "[resp
   check_refused("*1\r\n$536870913\r\n", {}, "invalid bulk length", false);
 }
 
-TEST_CASE("limits may change between requests", "[resp][limits]") {
+TEST_CASE("limits may change between requests") {
   resp::RequestParser parser{ParserLimits{}};
   const std::string request = request_of(1, 100);
   REQUIRE(parser.next(request) == Progress::complete);
@@ -134,7 +132,7 @@ TEST_CASE("limits may change between requests", "[resp][limits]") {
   REQUIRE(parser.next(request) == Progress::malformed);
 }
 
-TEST_CASE("the size of a large bulk is known as soon as its header is read", "[resp][limits]") {
+TEST_CASE("the size of a large bulk is known as soon as its header is read") {
   resp::RequestParser parser{ParserLimits{}};
   const std::string header = "*2\r\n$4\r\nECHO\r\n$1000000\r\n";
   REQUIRE(parser.next("*2\r\n") == Progress::need_more);

@@ -54,7 +54,7 @@ std::string encoded(Append append) {
 
 }  // namespace
 
-TEST_CASE("simple strings and errors are one line each", "[resp][reply]") {
+TEST_CASE("simple strings and errors are one line each") {
   CHECK(encoded([](Reply& reply) { reply.ok(); }) == "+OK\r\n");
   CHECK(encoded([](Reply& reply) { reply.simple("PONG"); }) == "+PONG\r\n");
   CHECK(encoded([](Reply& reply) { reply.simple(""); }) == "+\r\n");
@@ -62,7 +62,7 @@ TEST_CASE("simple strings and errors are one line each", "[resp][reply]") {
   CHECK(encoded([](Reply& reply) { reply.error("ERR a\r\n\nb\0c"sv); }) == "-ERR a   b\0c\r\n"s);
 }
 
-TEST_CASE("errors are counted and the last one is remembered", "[resp][reply]") {
+TEST_CASE("errors are counted and the last one is remembered") {
   Reply reply;
   CHECK(reply.error_count() == 0);
   CHECK(reply.last_error().empty());
@@ -76,7 +76,7 @@ TEST_CASE("errors are counted and the last one is remembered", "[resp][reply]") 
   CHECK(reply.last_error() == std::string(sepal::resp::last_error_bytes_max, 'x'));
 }
 
-TEST_CASE("integers are written in full", "[resp][reply]") {
+TEST_CASE("integers are written in full") {
   for (const std::int64_t value :
        {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}, std::int64_t{-1}, std::int64_t{1234567},
         std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
@@ -84,7 +84,7 @@ TEST_CASE("integers are written in full", "[resp][reply]") {
   }
 }
 
-TEST_CASE("an unsigned integer above 63 bits is written as a bulk", "[resp][reply]") {
+TEST_CASE("an unsigned integer above 63 bits is written as a bulk") {
   CHECK(encoded([](Reply& reply) { reply.integer_unsigned(9223372036854775807u); }) ==
         ":9223372036854775807\r\n");
   CHECK(encoded([](Reply& reply) { reply.integer_unsigned(9223372036854775808u); }) ==
@@ -93,7 +93,7 @@ TEST_CASE("an unsigned integer above 63 bits is written as a bulk", "[resp][repl
         "$20\r\n18446744073709551615\r\n");
 }
 
-TEST_CASE("booleans are integers in RESP2", "[resp][reply]") {
+TEST_CASE("booleans are integers in RESP2") {
   const auto both = [](Reply& reply) {
     reply.boolean(true);
     reply.boolean(false);
@@ -102,7 +102,7 @@ TEST_CASE("booleans are integers in RESP2", "[resp][reply]") {
   CHECK(encoded(Version::resp3, both) == "#t\r\n#f\r\n");
 }
 
-TEST_CASE("many booleans are encoded like single ones", "[resp][reply]") {
+TEST_CASE("many booleans are encoded like single ones") {
   const auto version = GENERATE(Version::resp2, Version::resp3);
   std::array<bool, 4 * 16 + 3> values{};
   // Every combination of four booleans.
@@ -120,7 +120,7 @@ TEST_CASE("many booleans are encoded like single ones", "[resp][reply]") {
   }
 }
 
-TEST_CASE("real numbers read back as the same value", "[resp][reply]") {
+TEST_CASE("real numbers read back as the same value") {
   const auto real = [](double value) {
     return encoded(Version::resp3, [&](Reply& reply) { reply.real(value); });
   };
@@ -162,14 +162,14 @@ TEST_CASE("real numbers read back as the same value", "[resp][reply]") {
   CHECK(encoded(Version::resp2, [](Reply& reply) { reply.real(0.25); }) == "$4\r\n0.25\r\n");
 }
 
-TEST_CASE("bulks hold any bytes", "[resp][reply]") {
+TEST_CASE("bulks hold any bytes") {
   CHECK(encoded([](Reply& reply) { reply.bulk(""); }) == "$0\r\n\r\n");
   CHECK(encoded([](Reply& reply) { reply.bulk("a\r\n\0b"sv); }) == "$5\r\na\r\n\0b\r\n"s);
   const std::string large(123'456, 'x');
   CHECK(encoded([&](Reply& reply) { reply.bulk(large); }) == "$123456\r\n" + large + "\r\n");
 }
 
-TEST_CASE("types that RESP2 lacks become the nearest RESP2 type", "[resp][reply]") {
+TEST_CASE("types that RESP2 lacks become the nearest RESP2 type") {
   const auto check = [](auto append, std::string_view resp2, std::string_view resp3) {
     CHECK(encoded(Version::resp2, append) == resp2);
     CHECK(encoded(Version::resp3, append) == resp3);
@@ -182,7 +182,7 @@ TEST_CASE("types that RESP2 lacks become the nearest RESP2 type", "[resp][reply]
   check([](Reply& reply) { reply.array(7); }, "*7\r\n", "*7\r\n");
 }
 
-TEST_CASE("appended bytes can be taken back", "[resp][reply]") {
+TEST_CASE("appended bytes can be taken back") {
   Reply reply;
   reply.ok();
   const std::size_t size = reply.size();
@@ -192,7 +192,7 @@ TEST_CASE("appended bytes can be taken back", "[resp][reply]") {
   CHECK(reply.bytes() == "+OK\r\n");
 }
 
-TEST_CASE("two buffers serve a connection without allocating again", "[resp][reply]") {
+TEST_CASE("two buffers serve a connection without allocating again") {
   Reply reply;
   std::string sent;
   for (int round = 0; round < 2; ++round) {
@@ -210,7 +210,7 @@ TEST_CASE("two buffers serve a connection without allocating again", "[resp][rep
   CHECK(sent.capacity() == capacity);
 }
 
-TEST_CASE("a long bulk is appended piece by piece, behind what was there", "[resp][reply]") {
+TEST_CASE("a long bulk is appended piece by piece, behind what was there") {
   Reply reply;
   reply.ok();
   reply.bulk_later(std::vector<std::string>{"abc", "", "defg"});
@@ -231,7 +231,7 @@ TEST_CASE("a long bulk is appended piece by piece, behind what was there", "[res
   CHECK(reply.bytes() == ":1\r\n");
 }
 
-TEST_CASE("bytes of a source are read as they are needed, and the source goes behind them", "[resp][reply]") {
+TEST_CASE("bytes of a source are read as they are needed, and the source goes behind them") {
   std::vector<std::size_t> reads;
   bool gone = false;
   Reply reply;
@@ -252,7 +252,7 @@ TEST_CASE("bytes of a source are read as they are needed, and the source goes be
   CHECK(gone);
 }
 
-TEST_CASE("a reply that has as many bytes as asked for is not filled", "[resp][reply]") {
+TEST_CASE("a reply that has as many bytes as asked for is not filled") {
   Reply reply;
   reply.array(2);
   reply.raw_later(pieces_of("+a\r\n+b\r\n"));

@@ -10,8 +10,7 @@ namespace request_parser_test {
 using namespace std::literals;
 using namespace sepal;
 using resp::Progress;
-using test::parse_in_pieces;
-using test::parse_whole;
+using namespace test;
 
 namespace {
 
@@ -41,7 +40,7 @@ void check_refused(std::string_view stream, std::string_view what, const Request
 
 }  // namespace
 
-TEST_CASE("a request is an array of bulk strings of any bytes", "[resp][parser]") {
+TEST_CASE("a request is an array of bulk strings of any bytes") {
   check_requests(ping, {{"PING"}});
   check_requests("*2\r\n$4\r\nECHO\r\n$0\r\n\r\n", {{"ECHO", ""}});
   check_requests("*3\r\n$6\r\nBF.ADD\r\n$3\r\nkey\r\n$6\r\nit\r\nem\r\n" + ping,
@@ -51,7 +50,7 @@ TEST_CASE("a request is an array of bulk strings of any bytes", "[resp][parser]"
   check_requests(test::encode_request(words), {words});
 }
 
-TEST_CASE("a request says how many bytes belong to it", "[resp][parser]") {
+TEST_CASE("a request says how many bytes belong to it") {
   resp::RequestParser parser{resp::ParserLimits{}};
   const std::string stream = ping + "\r\n" + ping + "*1\r\n$4\r\nPI";
   std::string_view rest = stream;
@@ -66,7 +65,7 @@ TEST_CASE("a request says how many bytes belong to it", "[resp][parser]") {
   CHECK(parser.bytes_expected() == ping.size());
 }
 
-TEST_CASE("words are views into the input of the call that completed the request", "[resp][parser]") {
+TEST_CASE("words are views into the input of the call that completed the request") {
   resp::RequestParser parser{resp::ParserLimits{}};
   const std::string first = "*2\r\n$4\r\nECHO\r\n$5\r\nhel";
   REQUIRE(parser.next(first) == Progress::need_more);
@@ -77,7 +76,7 @@ TEST_CASE("words are views into the input of the call that completed the request
   CHECK(parser.words()[1] == "hello");
 }
 
-TEST_CASE("arrays with a length of zero or less are skipped", "[resp][parser]") {
+TEST_CASE("arrays with a length of zero or less are skipped") {
   check_requests("*0\r\n", {});
   check_requests("*-1\r\n", {});
   check_requests("*0\r\n" + ping, {{"PING"}});
@@ -85,8 +84,7 @@ TEST_CASE("arrays with a length of zero or less are skipped", "[resp][parser]") 
   check_requests("*-10\r\n*-9223372036854775808\r\n" + ping, {{"PING"}});
 }
 
-TEST_CASE("a request after skipped bytes is found, whether the caller drops the bytes or feeds them again",
-          "[resp][parser]") {
+TEST_CASE("a request after skipped bytes is found, whether the caller drops the bytes or feeds them again") {
   const bool dropped = GENERATE(false, true);
   resp::RequestParser parser{resp::ParserLimits{}};
   const std::string cut = "\r\n*0\r\n*1\r\n$4\r\nPI";
@@ -98,7 +96,7 @@ TEST_CASE("a request after skipped bytes is found, whether the caller drops the 
   CHECK(parser.consumed() == all.size() - (dropped ? 6 : 0));
 }
 
-TEST_CASE("an array's length is a plain number", "[resp][parser]") {
+TEST_CASE("an array's length is a plain number") {
   for (const char* length :
        {"abc", "", "1.5", "+1", " 1", "1 ", "01", "-0", "-", "--1", "00", "0x1", "99999999999999999999",
         "18446744073709551617", "9223372036854775808", "-9223372036854775809", "2147483648", "1\n$4"}) {
@@ -106,14 +104,14 @@ TEST_CASE("an array's length is a plain number", "[resp][parser]") {
   }
 }
 
-TEST_CASE("a bulk's length is a plain number that is not negative", "[resp][parser]") {
+TEST_CASE("a bulk's length is a plain number that is not negative") {
   for (const char* length : {"abc", "", "4.0", "+4", " 4", "4 ", "04", "-0", "-1", "-2", "00",
                              "99999999999999999999", "9223372036854775808", "9223372036854775807", "4\n"}) {
     check_refused("*1\r\n$" + std::string(length) + "\r\nPING\r\n", "invalid bulk length");
   }
 }
 
-TEST_CASE("only bulk strings are elements of a request", "[resp][parser]") {
+TEST_CASE("only bulk strings are elements of a request") {
   check_refused("*1\r\n+PING\r\n", "expected '$', got '+'");
   check_refused("*2\r\n$4\r\nECHO\r\n:1\r\n", "expected '$', got ':'");
   check_refused("*1\r\n*1\r\n$4\r\nPING\r\n", "expected '$', got '*'");
@@ -124,7 +122,7 @@ TEST_CASE("only bulk strings are elements of a request", "[resp][parser]") {
   check_requests("*1\r\nPING", {}, 8);
 }
 
-TEST_CASE("requests before a malformed one are delivered, and none after it", "[resp][parser]") {
+TEST_CASE("requests before a malformed one are delivered, and none after it") {
   check_refused(ping + "*1\r\n$abc\r\n" + ping, "invalid bulk length", {{"PING"}});
   resp::RequestParser parser{resp::ParserLimits{}};
   REQUIRE(parser.next("*x\r\n") == Progress::malformed);
@@ -133,19 +131,19 @@ TEST_CASE("requests before a malformed one are delivered, and none after it", "[
   CHECK(parser.error_text() == "ERR Protocol error: invalid multibulk length");
 }
 
-TEST_CASE("the two bytes after a bulk are skipped, whatever they are", "[resp][parser]") {
+TEST_CASE("the two bytes after a bulk are skipped, whatever they are") {
   check_requests("*1\r\n$4\r\nPINGxx" + ping, {{"PING"}, {"PING"}});
   check_requests("*1\r\n$6\r\nPING\r\n\r\n", {{"PING\r\n"}});
   check_requests("*1\r\n$4\r\nPINGPONG\r\n" + ping, {{"PING"}, {"NG"}, {"PING"}});
 }
 
-TEST_CASE("a length line without CR waits for one", "[resp][parser]") {
+TEST_CASE("a length line without CR waits for one") {
   check_requests("*1\n$4\nPING\n", {}, 11);
   check_requests("*1\r\n$4\nPING\n", {}, 12);
   check_requests("*1\r", {}, 3);
 }
 
-TEST_CASE("a request may be cut at any byte", "[resp][parser]") {
+TEST_CASE("a request may be cut at any byte") {
   const std::string stream = "*3\r\n$6\r\nBF.ADD\r\n$3\r\nkey\r\n$12\r\nit\r\nem345678\r\n" + ping;
   const auto whole = parse_whole(stream);
   REQUIRE(whole.requests.size() == 2);
@@ -157,7 +155,7 @@ TEST_CASE("a request may be cut at any byte", "[resp][parser]") {
   }
 }
 
-TEST_CASE("a request whose first line was cut does not affect the next request", "[resp][parser]") {
+TEST_CASE("a request whose first line was cut does not affect the next request") {
   resp::RequestParser parser{resp::ParserLimits{}};
   REQUIRE(parser.next("*1\r") == Progress::need_more);
   REQUIRE(parser.next(ping) == Progress::complete);
@@ -165,7 +163,7 @@ TEST_CASE("a request whose first line was cut does not affect the next request",
   CHECK(parser.consumed() == 1);
 }
 
-TEST_CASE("a large bulk that arrives byte by byte is not scanned again for each byte", "[resp][parser]") {
+TEST_CASE("a large bulk that arrives byte by byte is not scanned again for each byte") {
   // A parser that scanned the bulk again for every byte would read half a million million bytes here.
   const std::vector<std::string> words{"ECHO", std::string(1 << 20, '\r')};
   const std::string request = test::encode_request(words);
@@ -200,7 +198,7 @@ Alike taken_alike(const std::string& first, const std::string& rest, std::size_t
   return {.last_words = {last_words.begin(), last_words.end()}, .consumed = parser.consumed()};
 }
 
-TEST_CASE("neighbours that differ only in their last word are taken together", "[resp][parser]") {
+TEST_CASE("neighbours that differ only in their last word are taken together") {
   const std::string first = request_of({"BF.ADD", "key", "a"});
   const std::string second = request_of({"BF.ADD", "key", ""});
   const std::string third = request_of({"BF.ADD", "key", "a longer item"});
@@ -218,7 +216,7 @@ TEST_CASE("neighbours that differ only in their last word are taken together", "
   CHECK(taken_alike("PING x\r\n", "PING y\r\n").consumed == 0);
 }
 
-TEST_CASE("neighbours that differ only in the word before the last are taken together", "[resp][parser]") {
+TEST_CASE("neighbours that differ only in the word before the last are taken together") {
   const std::string first = request_of({"SETBIT", "key", "1", "1"});
   const std::string second = request_of({"SETBIT", "key", "4294967295", "1"});
   const auto taken = [&](const std::string& rest) {
@@ -237,8 +235,7 @@ TEST_CASE("neighbours that differ only in the word before the last are taken tog
   for (std::size_t cut = 0; cut < second.size(); ++cut) CHECK(taken(second.substr(0, cut)).consumed == 0);
 }
 
-TEST_CASE("a neighbour beyond a limit is left to the full parser, which reports the error",
-          "[resp][parser]") {
+TEST_CASE("a neighbour beyond a limit is left to the full parser, which reports the error") {
   const std::string first = request_of({"BF.ADD", "key", "item"});
   const std::string equal = request_of({"BF.ADD", "key", "1234"});
   const std::string longer = request_of({"BF.ADD", "key", "12345"});
@@ -264,7 +261,7 @@ Alike taken_similar(const std::string& first, const std::string& rest, std::size
   return taken;
 }
 
-TEST_CASE("neighbours with one command and different keys are taken together", "[resp][parser]") {
+TEST_CASE("neighbours with one command and different keys are taken together") {
   const std::string first = request_of({"BF.ADD", "key", "a"});
   const std::string second = request_of({"BF.ADD", "other key", ""});
   const std::string third = request_of({"BF.ADD", "key", "a longer item"});
@@ -287,7 +284,7 @@ TEST_CASE("neighbours with one command and different keys are taken together", "
   CHECK(taken_similar(request_of({"BF.ADD", "key"}), request_of({"BF.ADD", "k"})).consumed == 0);
 }
 
-TEST_CASE("a neighbour with another key has the same limits", "[resp][parser]") {
+TEST_CASE("a neighbour with another key has the same limits") {
   const std::string first = request_of({"BF.ADD", "key", "item"});
   const std::string equal = request_of({"BF.ADD", "kez", "1234"});
   const resp::ParserLimits tight_word{.bulk_bytes_max = 6};
@@ -301,7 +298,7 @@ TEST_CASE("a neighbour with another key has the same limits", "[resp][parser]") 
         equal.size());
 }
 
-TEST_CASE("the digits of a neighbour's lengths count towards the limit of a request", "[resp][parser]") {
+TEST_CASE("the digits of a neighbour's lengths count towards the limit of a request") {
   const auto add = [](std::size_t key_bytes, std::size_t item_bytes) {
     return request_of({"BF.ADD", std::string(key_bytes, 'k'), std::string(item_bytes, 'x')});
   };
@@ -320,7 +317,7 @@ TEST_CASE("the digits of a neighbour's lengths count towards the limit of a requ
         two_digits.size());
 }
 
-TEST_CASE("a request of many words in small pieces is not read again for each piece", "[resp][parser]") {
+TEST_CASE("a request of many words in small pieces is not read again for each piece") {
   const std::vector<std::string> words(100'000, "word");
   const std::string request = test::encode_request(words);
   const std::string elsewhere = request;  // the caller's buffer moves with every piece
@@ -336,7 +333,7 @@ TEST_CASE("a request of many words in small pieces is not read again for each pi
   CHECK(parser.words().back().data() == request.data() + request.size() - words.back().size() - 2);
 }
 
-TEST_CASE("memory for words grows with the bytes that arrived, and is given back", "[resp][parser]") {
+TEST_CASE("memory for words grows with the bytes that arrived, and is given back") {
   for (const char* announced : {"*1000\r\n$1\r\n", "*1048576\r\n$1\r\n"}) {
     resp::RequestParser parser{resp::ParserLimits{}};
     REQUIRE(parser.next(announced) == Progress::need_more);

@@ -8,16 +8,11 @@
 namespace sepal::server::descriptors_test {
 namespace {
 
-using test::any_port;
-using test::Folder;
-using test::request;
-using test::ServerWorld;
-using test::SocketClient;
+using namespace test;
 
 const std::string ping = request({"PING"});
 const std::string pong = "+PONG\r\n";
 const std::string refusal = "-ERR max number of clients reached\r\n";
-constexpr std::chrono::milliseconds stop_patience{2000};
 
 std::uint64_t descriptors_open() {
   const std::filesystem::directory_iterator all("/proc/self/fd");
@@ -27,8 +22,7 @@ std::uint64_t descriptors_open() {
 // The descriptors of a server and of one client in the same process. No connection is refused meanwhile.
 std::uint64_t descriptors_taken(const ServerOptions& options) {
   const std::uint64_t before = descriptors_open();
-  ServerWorld world(options);
-  world.start();
+  StartedWorld world(options);
   SocketClient client =
       options.unix_socket.empty() ? SocketClient(world.server.port()) : SocketClient(options.unix_socket);
   REQUIRE(client.ask(ping, pong.size()) == pong);
@@ -37,7 +31,7 @@ std::uint64_t descriptors_taken(const ServerOptions& options) {
   return taken;
 }
 
-TEST_CASE("a server opens exactly the announced number of descriptors", "[server][network]") {
+TEST_CASE("a server opens exactly the announced number of descriptors") {
   const Folder folder;
   ServerOptions options = any_port(3);
   options.bind = {"127.0.0.1", "127.0.0.2"};
@@ -46,7 +40,7 @@ TEST_CASE("a server opens exactly the announced number of descriptors", "[server
   CHECK(descriptors_taken(options) == own_descriptors(options));
 }
 
-TEST_CASE("a connection for which there is no descriptor gets an error and is closed", "[server][network]") {
+TEST_CASE("a connection for which there is no descriptor gets an error and is closed") {
   ServerWorld world(any_port(2));
   world.server.set_sockets_max(2);
   world.start();
@@ -63,11 +57,10 @@ TEST_CASE("a connection for which there is no descriptor gets an error and is cl
   CHECK(world.connect()->receive_until_closed() == refusal);
   first.reset();
   REQUIRE(test::eventually([&] { return world.connect()->ask(ping, pong.size()) == pong; }));
-  world.server.stop(stop_patience);
 }
 
 // A batch blocks a worker here, like a long batch does. Connections that are accepted meanwhile wait for it.
-TEST_CASE("connections that wait for a busy worker count as open", "[server][network]") {
+TEST_CASE("connections that wait for a busy worker count as open") {
   ServerWorld world;
   world.server.set_sockets_max(2);
   world.start();

@@ -7,25 +7,17 @@
 namespace sepal::server::kept_replies_test {
 namespace {
 
-using test::any_port;
-using test::Folder;
-using test::repeated;
-using test::request;
-using test::ServerWorld;
-using test::SocketClient;
+using namespace test;
 
 const std::string ping = request({"PING"});
 const std::string pong = "+PONG\r\n";
-constexpr std::chrono::milliseconds stop_patience{2000};
 
 // Uses a UNIX socket, because it takes fewer bytes at once than TCP does.
-TEST_CASE("replies that are kept while other clients have their turn are sent whole, each to its client",
-          "[server][network]") {
+TEST_CASE("replies that are kept while other clients have their turn are sent whole, each to its client") {
   const Folder folder;
   ServerOptions options = any_port();
   options.unix_socket = folder.file("socket");
-  ServerWorld world(options);
-  world.start();
+  StartedWorld world(options);
 
   const std::string ask_docs = request({"COMMAND", "DOCS"});
   SocketClient reader(options.unix_socket);
@@ -63,7 +55,6 @@ TEST_CASE("replies that are kept while other clients have their turn are sent wh
   CHECK(clients[2]->receive_until_closed().empty());
   for (const std::size_t i : {1, 6}) CHECK((clients[i]->receive(all_docs.size()) == all_docs));
   for (const std::size_t i : {1, 3, 6, 11, 12, 39}) CHECK(clients[i]->ask(ping, pong.size()) == pong);
-  world.server.stop(stop_patience);
 }
 
 }  // namespace

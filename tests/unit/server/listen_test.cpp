@@ -9,15 +9,10 @@
 namespace sepal::server::listen_test {
 namespace {
 
-using test::any_port;
-using test::Folder;
-using test::request;
-using test::ServerWorld;
-using test::SocketClient;
+using namespace test;
 
 const std::string ping = request({"PING"});
 const std::string pong = "+PONG\r\n";
-constexpr std::chrono::milliseconds stop_patience{2000};
 
 ServerOptions on_path(const std::string& path) {
   ServerOptions options = any_port();
@@ -25,7 +20,7 @@ ServerOptions on_path(const std::string& path) {
   return options;
 }
 
-TEST_CASE("the error for a taken port names the port, and says what to do", "[server][network]") {
+TEST_CASE("the error for a taken port names the port, and says what to do") {
   ServerWorld first;
   first.start();
   ServerOptions options = any_port();
@@ -36,20 +31,16 @@ TEST_CASE("the error for a taken port names the port, and says what to do", "[se
   CHECK(started.error().code == Errc::in_use);
   CHECK(started.error().detail == "cannot listen on 127.0.0.1:" + std::to_string(options.port) +
                                       ": the port is taken by another program; choose another with --port");
-  first.server.stop(stop_patience);
 }
 
-TEST_CASE("several addresses share the port that the system picks", "[server][network]") {
+TEST_CASE("several addresses share the port that the system picks") {
   ServerOptions options = any_port();
   options.bind = {"127.0.0.1", "127.0.0.2", "-::1"};
-  ServerWorld world(options);
-  world.start();
+  StartedWorld world(options);
   CHECK(world.connect()->ask(ping, pong.size()) == pong);
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("an address that this machine lacks is an error, unless it is marked as optional",
-          "[server][network]") {
+TEST_CASE("an address that this machine lacks is an error, unless it is marked as optional") {
   ServerOptions options = any_port();
   options.bind = {"127.0.0.1", "192.0.2.1"};
   ServerWorld strict(options);
@@ -69,13 +60,11 @@ TEST_CASE("an address that this machine lacks is an error, unless it is marked a
   CHECK_FALSE(nowhere.server.start().ok());
 }
 
-TEST_CASE("a UNIX socket serves clients, has its configured mode, and is removed at the stop",
-          "[server][network]") {
+TEST_CASE("a UNIX socket serves clients, has its configured mode, and is removed at the stop") {
   const Folder folder;
   ServerOptions options = on_path(folder.file("sepal.sock"));
   options.unix_socket_mode = 0770;
-  ServerWorld world(options);
-  world.start();
+  StartedWorld world(options);
   struct stat status {};
   REQUIRE(::lstat(options.unix_socket.c_str(), &status) == 0);
   CHECK((status.st_mode & 0777) == 0770);
@@ -87,28 +76,24 @@ TEST_CASE("a UNIX socket serves clients, has its configured mode, and is removed
   CHECK_FALSE(std::filesystem::exists(options.unix_socket));
 }
 
-TEST_CASE("with a UNIX socket port 0 means no TCP", "[server][network]") {
+TEST_CASE("with a UNIX socket port 0 means no TCP") {
   const Folder folder;
   ServerOptions options = on_path(folder.file("sepal.sock"));
   options.bind = {"127.0.0.1", "192.0.2.1"};  // not used
-  ServerWorld world(options);
-  world.start();
+  StartedWorld world(options);
   CHECK(world.server.port() == 0);
   CHECK(SocketClient(options.unix_socket).ask(ping, pong.size()) == pong);
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("requests from a UNIX socket are run even if the client has gone", "[server][network]") {
+TEST_CASE("requests from a UNIX socket are run even if the client has gone") {
   const Folder folder;
-  ServerWorld world(on_path(folder.file("sepal.sock")));
-  world.start();
+  StartedWorld world(on_path(folder.file("sepal.sock")));
   SocketClient(folder.file("sepal.sock")).send(request({"SELECT", "1"}));
   CHECK(test::eventually([&] { return world.ground.workers[0].requests.get() == 1; }));
   CHECK(test::eventually([&] { return world.server.count() == 0; }));
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("a socket of a killed server is replaced, a socket in use is not", "[server][network]") {
+TEST_CASE("a socket of a killed server is replaced, a socket in use is not") {
   const Folder folder;
   const ServerOptions options = on_path(folder.file("sepal.sock"));
   std::filesystem::path kept = folder.file("kept.sock");
@@ -126,10 +111,9 @@ TEST_CASE("a socket of a killed server is replaced, a socket in use is not", "[s
   ServerWorld next(options);
   next.start();
   CHECK(SocketClient(options.unix_socket).ask(ping, pong.size()) == pong);
-  next.server.stop(stop_patience);
 }
 
-TEST_CASE("a file that is no socket is left alone", "[server][network]") {
+TEST_CASE("a file that is no socket is left alone") {
   const Folder folder;
   std::ofstream(folder.file("notes.txt")) << "keep me";
   ServerWorld world(on_path(folder.file("notes.txt")));
@@ -139,14 +123,12 @@ TEST_CASE("a file that is no socket is left alone", "[server][network]") {
   CHECK(std::filesystem::file_size(folder.file("notes.txt")) == 7);
 }
 
-TEST_CASE("the longest path that the system allows works; one byte more is an error that says so",
-          "[server][network]") {
+TEST_CASE("the longest path that the system allows works; one byte more is an error that says so") {
   const Folder folder;
   constexpr std::size_t path_bytes_max = 107;
   const std::string base = folder.file("");
   const std::string longest = base + std::string(path_bytes_max - base.size(), 's');
-  ServerWorld world(on_path(longest));
-  world.start();
+  StartedWorld world(on_path(longest));
   world.server.stop(stop_patience);
   ServerWorld too_long(on_path(longest + "s"));
   const Result<void> started = too_long.server.start();

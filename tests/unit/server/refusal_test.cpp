@@ -4,7 +4,7 @@
 
 namespace sepal::server::refusal_test {
 
-TEST_CASE("which addresses are on this machine", "[server]") {
+TEST_CASE("which addresses are on this machine") {
   for (const std::string_view text :
        {"127.0.0.1:1", "127.9.9.9:65535", "[::1]:6379", "[::ffff:127.0.0.1]:6379"}) {
     INFO(text);

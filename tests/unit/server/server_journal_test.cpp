@@ -7,15 +7,10 @@
 namespace sepal::server::server_journal_test {
 namespace {
 
-using test::any_port;
-using test::eventually;
-using test::request;
-using test::ServerWorld;
-using test::SocketClient;
+using namespace test;
 
 const std::string ping = request({"PING"});
 const std::string pong = "+PONG\r\n";
-constexpr std::chrono::milliseconds stop_patience{2000};
 constexpr std::chrono::milliseconds a_while{50};
 
 std::string add(int item) {
@@ -39,7 +34,7 @@ struct JournalWorld : ServerWorld {
   }
 };
 
-TEST_CASE("replies leave as soon as the journal is durable, and other clients go on", "[server][network]") {
+TEST_CASE("replies leave as soon as the journal is durable, and other clients go on") {
   JournalWorld world(2);
   std::vector<std::unique_ptr<SocketClient>> clients;
   for (int i = 0; i < 8; ++i) {
@@ -56,10 +51,9 @@ TEST_CASE("replies leave as soon as the journal is durable, and other clients go
   }
   world.ground.recording.awaited = 0;
   for (auto& client : clients) CHECK(client->ask(ping, pong.size()) == pong);
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("progress of the journal before a client waits is not missed", "[server][network]") {
+TEST_CASE("progress of the journal before a client waits is not missed") {
   JournalWorld world(2);
   world.ground.recording.awaited = 1;
   std::atomic<bool> done{false};
@@ -85,10 +79,9 @@ TEST_CASE("progress of the journal before a client waits is not missed", "[serve
   journal.join();
   // A few items are false positives.
   CHECK(answered > 1900);
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("clients that leave or are killed while their replies wait are removed", "[server][network]") {
+TEST_CASE("clients that leave or are killed while their replies wait are removed") {
   JournalWorld world;
   world.ground.recording.awaited = 1;
   auto leaving = world.connect();
@@ -107,10 +100,9 @@ TEST_CASE("clients that leave or are killed while their replies wait are removed
   world.make_durable(1);
   CHECK(staying->receive(4) == ":1\r\n");
   CHECK(eventually([&] { return world.server.count() == 1; }));
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("requests that wait for room in the journal run when it has made progress", "[server][network]") {
+TEST_CASE("requests that wait for room in the journal run when it has made progress") {
   JournalWorld world;
   world.ground.recording.admission = keyspace::Admission::later;
   const auto client = world.connect();
@@ -123,11 +115,9 @@ TEST_CASE("requests that wait for room in the journal run when it has made progr
   world.ground.recording.admission = keyspace::Admission::granted;
   world.server.journal_progressed();
   CHECK(client->receive(4 + pong.size()) == ":1\r\n" + pong);
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("room in the journal that comes while other clients are served is not missed",
-          "[server][network]") {
+TEST_CASE("room in the journal that comes while other clients are served is not missed") {
   JournalWorld world;
   const auto client = world.connect();
   std::atomic<bool> done{false};
@@ -151,12 +141,10 @@ TEST_CASE("room in the journal that comes while other clients are served is not 
   done = true;
   for (auto& other : others) other.join();
   CHECK(answered == 2'000);
-  world.server.stop(stop_patience);
 }
 
 TEST_CASE(
-    "room in the journal that comes while earlier replies are held, or behind a long reply, is not missed",
-    "[server][network]") {
+    "room in the journal that comes while earlier replies are held, or behind a long reply, is not missed") {
   JournalWorld world;
   const auto client = world.connect();
   REQUIRE(client->ask(add(0), 4) == ":1\r\n");
@@ -194,10 +182,9 @@ TEST_CASE(
     REQUIRE(client->readable(std::chrono::seconds(5)));
     CHECK(client->receive(4) == ":1\r\n");
   }
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("a stop sends replies that become durable in time, and drops the others", "[server][network]") {
+TEST_CASE("a stop sends replies that become durable in time, and drops the others") {
   JournalWorld world;
   world.ground.recording.awaited = 1;
   const auto lucky = world.connect();

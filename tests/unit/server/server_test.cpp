@@ -8,20 +8,13 @@
 namespace sepal::server::server_test {
 namespace {
 
-using test::any_port;
-using test::eventually;
-using test::repeated;
-using test::request;
-using test::ServerWorld;
-using test::SocketClient;
+using namespace test;
 
 const std::string ping = request({"PING"});
 const std::string pong = "+PONG\r\n";
-constexpr std::chrono::milliseconds stop_patience{2000};
 
-TEST_CASE("a client connects, is answered and leaves", "[server][network]") {
-  ServerWorld world;
-  world.start();
+TEST_CASE("a client connects, is answered and leaves") {
+  StartedWorld world;
   {
     const auto client = world.connect();
     CHECK(client->ask(ping, pong.size()) == pong);
@@ -35,13 +28,10 @@ TEST_CASE("a client connects, is answered and leaves", "[server][network]") {
   }
   CHECK(eventually([&] { return world.server.count() == 0; }));
   CHECK(world.server.accepted_count() == 1);
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("connections are divided evenly among the workers, and listed in the order of arrival",
-          "[server][network]") {
-  ServerWorld world(any_port(2));
-  world.start();
+TEST_CASE("connections are divided evenly among the workers, and listed in the order of arrival") {
+  StartedWorld world(any_port(2));
   std::vector<std::unique_ptr<SocketClient>> clients;
   for (int i = 0; i < 64; ++i) {
     clients.push_back(world.connect());
@@ -52,12 +42,10 @@ TEST_CASE("connections are divided evenly among the workers, and listed in the o
   const auto listed = world.clients();
   REQUIRE(listed.size() == 64);
   for (std::size_t i = 0; i < listed.size(); ++i) CHECK(listed[i].id == i + 1);
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("a worker whose clients have left gets the next clients", "[server][network]") {
-  ServerWorld world(any_port(2));
-  world.start();
+TEST_CASE("a worker whose clients have left gets the next clients") {
+  StartedWorld world(any_port(2));
   const auto& requests = world.ground.workers[0].requests;
   std::vector<std::unique_ptr<SocketClient>> of_first;
   std::vector<std::unique_ptr<SocketClient>> of_second;
@@ -76,12 +64,10 @@ TEST_CASE("a worker whose clients have left gets the next clients", "[server][ne
     REQUIRE(of_first.back()->ask(ping, pong.size()) == pong);
   }
   CHECK(requests.get() == before + 4);
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("the bytes of a client that is killed are counted to the last reply", "[server][network]") {
-  ServerWorld world;
-  world.start();
+TEST_CASE("the bytes of a client that is killed are counted to the last reply") {
+  StartedWorld world;
   const auto client = world.connect();
   CHECK(client->ask(ping, pong.size()) == pong);
   // The bytes of a reply are usually counted in the next batch. Here there is no next batch.
@@ -89,13 +75,10 @@ TEST_CASE("the bytes of a client that is killed are counted to the last reply", 
   const auto& worker = world.ground.workers[0];
   CHECK(eventually([&] { return worker.bytes_out.get() == pong.size(); }));
   CHECK(worker.bytes_in.get() == ping.size());
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("workers that close the gate for their clients' requests do not lose or mix any",
-          "[server][network]") {
-  ServerWorld world(any_port(2));
-  world.start();
+TEST_CASE("workers that close the gate for their clients' requests do not lose or mix any") {
+  StartedWorld world(any_port(2));
   std::vector<std::unique_ptr<SocketClient>> clients;
   constexpr std::size_t rounds = 200;
   for (int i = 0; i < 8; ++i) {
@@ -107,23 +90,19 @@ TEST_CASE("workers that close the gate for their clients' requests do not lose o
     const std::string expected = repeated("$7\r\nclient" + std::to_string(i) + "\r\n+OK\r\n", rounds);
     CHECK(clients[static_cast<std::size_t>(i)]->receive(expected.size()) == expected);
   }
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("a pipeline longer than a batch is answered whole", "[server][network]") {
-  ServerWorld world;
-  world.start();
+TEST_CASE("a pipeline longer than a batch is answered whole") {
+  StartedWorld world;
   const auto client = world.connect();
   constexpr std::size_t count = 50'000;
   std::thread sender([&] { client->send(repeated(ping, count)); });
   CHECK(client->receive(count * pong.size()) == repeated(pong, count));
   sender.join();
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("a killed client is closed, and other clients are not", "[server][network]") {
-  ServerWorld world(any_port(2));
-  world.start();
+TEST_CASE("a killed client is closed, and other clients are not") {
+  StartedWorld world(any_port(2));
   const auto victim = world.connect();
   const auto other = world.connect();
   REQUIRE(victim->ask(ping, pong.size()) == pong);
@@ -133,11 +112,9 @@ TEST_CASE("a killed client is closed, and other clients are not", "[server][netw
   CHECK(victim->receive_until_closed().empty());
   CHECK(other->ask(ping, pong.size()) == pong);
   CHECK(world.clients().size() == 1);
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("the allowed number of clients is served; one more gets an error and is closed",
-          "[server][network]") {
+TEST_CASE("the allowed number of clients is served; one more gets an error and is closed") {
   ServerWorld world(any_port(2));
   world.ground.options.clients_max = 2;
   world.start();
@@ -154,11 +131,9 @@ TEST_CASE("the allowed number of clients is served; one more gets an error and i
   CHECK(world.connect()->ask(ping, pong.size()) == pong);
   world.server.reset_counts();
   CHECK(world.server.rejected_count() == 0);
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("a new client takes the place of one that has not logged in, and of no other",
-          "[server][network]") {
+TEST_CASE("a new client takes the place of one that has not logged in, and of no other") {
   ServerWorld world(any_port(2));
   world.ground.options.clients_max = 4;
   world.services.users->set_default_password("sesame");
@@ -188,11 +163,9 @@ TEST_CASE("a new client takes the place of one that has not logged in, and of no
   CHECK(world.connect()->receive_until_closed() == "-ERR max number of clients reached\r\n");
   for (const auto* client : {&first, &second, &third, &fourth})
     CHECK((*client)->ask(ping, pong.size()) == pong);
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("a client that does not read is served on, as others are, and nothing is lost",
-          "[server][network]") {
+TEST_CASE("a client that does not read is served on, as others are, and nothing is lost") {
   ServerWorld world;
   world.ground.options.output_bytes_max = 100'000;
   world.start();
@@ -211,10 +184,9 @@ TEST_CASE("a client that does not read is served on, as others are, and nothing 
   bool all_equal = true;
   for (std::size_t i = 0; i < count; ++i) all_equal = all_equal && slow->receive(reply.size()) == reply;
   CHECK(all_equal);
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("above the bound of waiting replies, the client with most of them is closed", "[server][network]") {
+TEST_CASE("above the bound of waiting replies, the client with most of them is closed") {
   ServerWorld world(any_port(2));
   world.ground.options.clients_memory_max = 1'000'000;
   world.start();
@@ -231,11 +203,9 @@ TEST_CASE("above the bound of waiting replies, the client with most of them is c
   CHECK(world.services.buffers.closed_count() == 1);
   CHECK(small->receive(reply.size()) == reply);
   CHECK(eventually([&] { return world.services.buffers.replies() == 0; }));
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("above the bound of unfinished requests, the client with most of them is closed",
-          "[server][network]") {
+TEST_CASE("above the bound of unfinished requests, the client with most of them is closed") {
   ServerWorld world(any_port(2));
   world.ground.options.clients_memory_max = 1'000'000;
   world.start();
@@ -251,12 +221,10 @@ TEST_CASE("above the bound of unfinished requests, the client with most of them 
   CHECK(small->receive(9 + item.size() + 2) == "$400000\r\n" + item + "\r\n");
   CHECK(world.services.buffers.closed_count() == 1);
   CHECK(eventually([&] { return world.services.buffers.total() == 0; }));
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("what a client has queued no longer counts when its connection has ended", "[server][network]") {
-  ServerWorld world;
-  world.start();
+TEST_CASE("what a client has queued no longer counts when its connection has ended") {
+  StartedWorld world;
   const auto client = world.connect();
   CHECK(client->ask(request({"WATCH", "key"}) + request({"MULTI"}), 10) == "+OK\r\n+OK\r\n");
   const std::string queued = "+QUEUED\r\n";
@@ -266,11 +234,9 @@ TEST_CASE("what a client has queued no longer counts when its connection has end
   // The client keeps its side open, so the server waits for its end.
   CHECK(eventually([&] { return world.server.count() == 0; }));
   CHECK(world.services.buffers.total() == 0);
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("queued commands count as requests, and the client with most of them is closed",
-          "[server][network]") {
+TEST_CASE("queued commands count as requests, and the client with most of them is closed") {
   ServerWorld world(any_port(2));
   world.ground.options.clients_memory_max = 1'000'000;
   world.start();
@@ -289,33 +255,27 @@ TEST_CASE("queued commands count as requests, and the client with most of them i
   CHECK(world.services.buffers.closed_count() == 1);
   CHECK(small->ask(request({"DISCARD"}), 5) == "+OK\r\n");
   CHECK(eventually([&] { return world.services.buffers.total() == 0; }));
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("a client that has ended its sending side gets all replies, then the end", "[server][network]") {
-  ServerWorld world;
-  world.start();
+TEST_CASE("a client that has ended its sending side gets all replies, then the end") {
+  StartedWorld world;
   const auto client = world.connect();
   REQUIRE(client->send(repeated(ping, 3000)));
   client->end_sending();
   CHECK(client->receive_until_closed() == repeated(pong, 3000));
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("the protocol error arrives even if more bytes follow", "[server][network]") {
-  ServerWorld world;
-  world.start();
+TEST_CASE("the protocol error arrives even if more bytes follow") {
+  StartedWorld world;
   for (int round = 0; round < 20; ++round) {
     const auto client = world.connect();
     REQUIRE(client->send(ping + "*1\r\n$x\r\n" + std::string(600'000, 'z')));
     CHECK(client->receive_until_closed() == pong + "-ERR Protocol error: invalid bulk length\r\n");
   }
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("a client that waits for a save is answered when it has ended", "[server][network]") {
-  ServerWorld world(any_port(2));
-  world.start();
+TEST_CASE("a client that waits for a save is answered when it has ended") {
+  StartedWorld world(any_port(2));
   const auto client = world.connect();
   REQUIRE(client->send(request({"SAVE"}) + ping));
   REQUIRE(eventually([&] { return world.ground.persistence.waiting_id == 1; }));
@@ -324,12 +284,10 @@ TEST_CASE("a client that waits for a save is answered when it has ended", "[serv
   world.server.answer(1, [](resp::Reply& reply) { reply.ok(); });
   world.server.answer(1000, [](resp::Reply& reply) { reply.ok(); });
   CHECK(client->ask(ping, pong.size()) == pong);
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("a background job is cancelled when its client leaves, and not before", "[server][network]") {
-  ServerWorld world(any_port(2));
-  world.start();
+TEST_CASE("a background job is cancelled when its client leaves, and not before") {
+  StartedWorld world(any_port(2));
   auto& adoptions = world.ground.adoptions;
   auto leaving = world.connect();
   const auto staying = world.connect();
@@ -349,19 +307,17 @@ TEST_CASE("a background job is cancelled when its client leaves, and not before"
   CHECK_FALSE(*stayed);
 }
 
-TEST_CASE("idle clients are closed after the time allowed", "[server][network]") {
+TEST_CASE("idle clients are closed after the time allowed") {
   ServerWorld world;
   world.ground.options.idle_timeout = std::chrono::seconds(1);
   world.start();
   const auto client = world.connect();
   CHECK(client->ask(ping, pong.size()) == pong);
   CHECK(client->receive_until_closed().empty());
-  world.server.stop(stop_patience);
 }
 
-TEST_CASE("a stop answers the requests sent before it, then closes", "[server][network]") {
-  ServerWorld world(any_port(2));
-  world.start();
+TEST_CASE("a stop answers the requests sent before it, then closes") {
+  StartedWorld world(any_port(2));
   std::vector<std::unique_ptr<SocketClient>> clients;
   for (int i = 0; i < 8; ++i) {
     clients.push_back(world.connect());
@@ -381,9 +337,8 @@ TEST_CASE("a stop answers the requests sent before it, then closes", "[server][n
   CHECK_FALSE(SocketClient(world.server.port()).connected());
 }
 
-TEST_CASE("a stop closes clients that do not read, or that wait for an answer", "[server][network]") {
-  ServerWorld world;
-  world.start();
+TEST_CASE("a stop closes clients that do not read, or that wait for an answer") {
+  StartedWorld world;
   const auto waiting = world.connect();
   REQUIRE(waiting->send(request({"SAVE"})));
   REQUIRE(eventually([&] { return world.ground.persistence.waiting_id == 1; }));

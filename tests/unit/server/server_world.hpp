@@ -3,6 +3,7 @@
 
 #include <sepal/server/server.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -18,6 +19,8 @@ using session::test::Ground;
 using session::test::repeated;
 using session::test::request;
 
+inline constexpr std::chrono::milliseconds stop_patience{2000};
+
 inline ServerOptions any_port(std::uint32_t worker_count = 1) {
   ServerOptions options;
   options.port = 0;
@@ -30,6 +33,9 @@ struct ServerWorld {
       : ground(options.worker_count),
         services(ground.services(server)),
         server(options, ground.gate, services) {}
+  ~ServerWorld() { server.stop(stop_patience); }
+  ServerWorld(const ServerWorld&) = delete;
+  ServerWorld& operator=(const ServerWorld&) = delete;
 
   void start() {
     const Result<void> started = server.start();
@@ -68,6 +74,10 @@ struct ServerWorld {
   Ground ground;
   command::Services services;
   Server server;
+};
+
+struct StartedWorld : ServerWorld {
+  explicit StartedWorld(const ServerOptions& options = any_port()) : ServerWorld(options) { start(); }
 };
 
 }  // namespace sepal::server::test

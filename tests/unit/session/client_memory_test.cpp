@@ -8,17 +8,13 @@
 namespace sepal::session::client_memory_test {
 namespace {
 
-using test::repeated;
-using test::request;
-using test::SchedulerWorld;
-using test::SessionWorld;
-using test::StandingClock;
+using namespace test;
 using Step = Session::Step;
 
 const std::string ping = request({"PING"});
 const std::string pong = "+PONG\r\n";
 
-TEST_CASE("replies that the journal holds are counted until they leave", "[session]") {
+TEST_CASE("replies that the journal holds are counted until they leave") {
   SessionWorld world;
   world.services.logs = world.ground.recording.all_logs();
   world.ground.recording.awaited = 100;
@@ -34,7 +30,7 @@ TEST_CASE("replies that the journal holds are counted until they leave", "[sessi
   CHECK(world.session.client().bytes_unsent == 0);
 }
 
-TEST_CASE("the words of a request that has not come whole are counted", "[session]") {
+TEST_CASE("the words of a request that has not come whole are counted") {
   SessionWorld world;
   constexpr std::size_t words = 10'000;
   const std::string text = "*10001\r\n" + repeated("$0\r\n\r\n", words);
@@ -48,7 +44,7 @@ TEST_CASE("the words of a request that has not come whole are counted", "[sessio
   CHECK(world.services.buffers.requests() == 0);
 }
 
-TEST_CASE("what a long request keeps between its parts is counted", "[session]") {
+TEST_CASE("what a long request keeps between its parts is counted") {
   SessionWorld world;
   const StandingClock::Slow slow(std::chrono::milliseconds(1));
   const std::string item(2'000'000, 'x');
@@ -63,7 +59,7 @@ TEST_CASE("what a long request keeps between its parts is counted", "[session]")
   CHECK(world.taken_output().starts_with("$2000000\r\n"));
 }
 
-TEST_CASE("long replies of a round do not wait for its other clients", "[session]") {
+TEST_CASE("long replies of a round do not wait for its other clients") {
   SchedulerWorld world(2);
   const std::string echo = request({"ECHO", std::string(100'000, 'x')});
   world.turn({echo, ping});
@@ -73,7 +69,7 @@ TEST_CASE("long replies of a round do not wait for its other clients", "[session
 }
 
 // A client that runs in the same round is dropped, and then its stream is ready.
-TEST_CASE("a client that is dropped within a turn gives its memory back at once", "[session]") {
+TEST_CASE("a client that is dropped within a turn gives its memory back at once") {
   SchedulerWorld world(3);
   const std::string unfinished = request({"ECHO", std::string(5'000, 'x')}).substr(0, 2'000);
   world.turn({unfinished});
@@ -103,7 +99,7 @@ TEST_CASE("a client that is dropped within a turn gives its memory back at once"
   CHECK_FALSE(world.scheduler.empty());
 }
 
-TEST_CASE("a dropped client takes what it had not read with it", "[session]") {
+TEST_CASE("a dropped client takes what it had not read with it") {
   SchedulerWorld world;
   world.peer().room = 0;
   world.buffers_grew = [&] { CHECK(world.scheduler.drop(world.id())); };

@@ -6,8 +6,7 @@
 namespace sepal::session::first_requests_test {
 namespace {
 
-using test::request;
-using test::RoundWorld;
+using namespace test;
 using Replies = std::vector<std::string>;
 using Step = Session::Step;
 
@@ -41,7 +40,7 @@ struct FilterWorld : RoundWorld {
   std::size_t records_before = 1;
 };
 
-TEST_CASE("like requests of several clients run together, and each client gets its own answer", "[session]") {
+TEST_CASE("like requests of several clients run together, and each client gets its own answer") {
   FilterWorld world(4);
   CHECK(world.round({add("k", "a"), add("k", "b"), add("k", "a"), add("k", "c")}) ==
         Replies{yes, yes, no, yes});
@@ -53,7 +52,7 @@ TEST_CASE("like requests of several clients run together, and each client gets i
   CHECK_FALSE(world.ground.recording.misused);
 }
 
-TEST_CASE("requests that run together are counted like single requests", "[session]") {
+TEST_CASE("requests that run together are counted like single requests") {
   FilterWorld world(3);
   const auto& stats = world.ground.workers[0];
   const std::uint64_t requests_before = stats.requests.get();
@@ -80,7 +79,7 @@ TEST_CASE("requests that run together are counted like single requests", "[sessi
   CHECK(stats.key_misses.get() == 3);
 }
 
-TEST_CASE("requests that differ in more than the item are not run together", "[session]") {
+TEST_CASE("requests that differ in more than the item are not run together") {
   FilterWorld world(4);
   world.ask(request({"BF.RESERVE", "other", "0.0001", "1000"}));
   world.records();
@@ -96,7 +95,7 @@ TEST_CASE("requests that differ in more than the item are not run together", "[s
         Replies{yes, no, pong, "-ERR wrong number of arguments for 'bf.add' command\r\n"});
 }
 
-TEST_CASE("only a request without another behind it is run before its session's turn", "[session]") {
+TEST_CASE("only a request without another behind it is run before its session's turn") {
   FilterWorld world(3);
   const std::string first = add("k", "a");
   // The second client sends another request behind it, the third only a part of it.
@@ -111,14 +110,14 @@ TEST_CASE("only a request without another behind it is run before its session's 
   CHECK(world.run(2) == yes);
 }
 
-TEST_CASE("a long item is not run together with others", "[session]") {
+TEST_CASE("a long item is not run together with others") {
   FilterWorld world(2);
   const std::string long_item(1024, 'x');
   CHECK(world.round({add("k", long_item), add("k", long_item + "y")}) == Replies{yes, yes});
   CHECK(world.records() == 2);
 }
 
-TEST_CASE("an answer found ahead stays the same, whatever runs before it is sent", "[session]") {
+TEST_CASE("an answer found ahead stays the same, whatever runs before it is sent") {
   FilterWorld world(3);
   world.receive({request({"DEL", "k"}), add("k", "a"), add("k", "b")});
   world.look_ahead();
@@ -128,7 +127,7 @@ TEST_CASE("an answer found ahead stays the same, whatever runs before it is sent
   CHECK(world.round({ping, exists("k", "a"), exists("k", "b")}) == Replies{pong, no, no});
 }
 
-TEST_CASE("requests that need the gate closed are run one by one", "[session]") {
+TEST_CASE("requests that need the gate closed are run one by one") {
   FilterWorld world(3);
   CHECK(world.round({add("new", "a"), add("new", "b"), add("new", "a")}) == Replies{yes, yes, no});
   world.ask(request({"BF.RESERVE", "full", "0.0001", "2", "NONSCALING"}));
@@ -139,7 +138,7 @@ TEST_CASE("requests that need the gate closed are run one by one", "[session]") 
   CHECK(stats_of(world, "bf.add").calls.get() == 9);
 }
 
-TEST_CASE("a refused client does not make the others fail", "[session]") {
+TEST_CASE("a refused client does not make the others fail") {
   FilterWorld world(3);
   world.services.users->set_default_password("secret");
   world.sessions[1]->client().authenticated = false;
@@ -149,15 +148,14 @@ TEST_CASE("a refused client does not make the others fail", "[session]") {
         Replies{yes, "-NOAUTH Authentication required.\r\n", yes});
 }
 
-TEST_CASE("each client gets its answer in its own protocol version", "[session]") {
+TEST_CASE("each client gets its answer in its own protocol version") {
   FilterWorld world(2);
   world.receive(1, request({"HELLO", "3"}));
   world.run(1);
   CHECK(world.round({add("k", "a"), add("k", "b")}) == Replies{yes, "#t\r\n"});
 }
 
-TEST_CASE("answers to adds that ran together wait for the journal, and answers to look-ups do not",
-          "[session]") {
+TEST_CASE("answers to adds that ran together wait for the journal, and answers to look-ups do not") {
   FilterWorld world(4);
   const int sealed_before = world.ground.recording.sealed;
   world.ground.recording.awaited = 100;
@@ -186,7 +184,7 @@ TEST_CASE("answers to adds that ran together wait for the journal, and answers t
   CHECK(world.round({add("k", "d"), add("k", "e"), ping, ping}) == Replies{yes, yes, pong, pong});
 }
 
-TEST_CASE("held replies of a round keep no borrowed memory", "[session]") {
+TEST_CASE("held replies of a round keep no borrowed memory") {
   FilterWorld world(3);
   constexpr std::size_t lent_bytes = 100'000;
   world.reply_buffer.reserve(lent_bytes);
@@ -201,15 +199,14 @@ TEST_CASE("held replies of a round keep no borrowed memory", "[session]") {
   CHECK(world.run(2) == pong);
 }
 
-TEST_CASE("a request that was run ahead is removed from the input", "[session]") {
+TEST_CASE("a request that was run ahead is removed from the input") {
   FilterWorld world(3);
   const std::size_t free_bytes = world.input.free().size();
   for (int i = 0; i < 3; ++i) world.round({add("k", "a"), add("k", "b"), exists("k", "c")});
   CHECK(world.input.free().size() == free_bytes);
 }
 
-TEST_CASE("a request that came in two pieces is run with others, and leaves nothing in the input",
-          "[session]") {
+TEST_CASE("a request that came in two pieces is run with others, and leaves nothing in the input") {
   FilterWorld world(2);
   const std::string first = add("k", "a");
   CHECK(world.round({first.substr(0, 10), ping}) == Replies{"", pong});
@@ -221,7 +218,7 @@ TEST_CASE("a request that came in two pieces is run with others, and leaves noth
   CHECK(world.sessions[0]->last_run_until() == world.sessions[0]->last_run_at());
 }
 
-TEST_CASE("requests that run together do not find a key past its deadline", "[session]") {
+TEST_CASE("requests that run together do not find a key past its deadline") {
   FilterWorld world(2);
   world.ask(request({"BF.RESERVE", "due", "0.01", "10"}) + add("due", "a") +
             request({"PEXPIRE", "due", "1"}));
@@ -230,7 +227,7 @@ TEST_CASE("requests that run together do not find a key past its deadline", "[se
   CHECK(world.round({add("due", "a"), add("due", "a")}) == Replies{yes, no});
 }
 
-TEST_CASE("requests for which the journal has no room are put off one by one", "[session]") {
+TEST_CASE("requests for which the journal has no room are put off one by one") {
   FilterWorld world(2);
   world.ground.recording.grants_left = 0;
   world.receive({add("k", "a"), add("k", "b")});

@@ -12,7 +12,7 @@ void receive(InputBuffer& buffer, std::string_view bytes, std::size_t expected =
   buffer.arrived(bytes.size());
 }
 
-TEST_CASE("the rest of a client's input survives when other clients use the shared buffer", "[session]") {
+TEST_CASE("the rest of a client's input survives when other clients use the shared buffer") {
   std::vector<char> memory(16 * 1024);
   SharedInput shared(memory);
   InputBuffer one(shared);
@@ -28,8 +28,7 @@ TEST_CASE("the rest of a client's input survives when other clients use the shar
   CHECK(other.unparsed() == "0123456789");
 }
 
-TEST_CASE("a rest up to the limit is copied in front of new bytes; a larger rest stays where it is",
-          "[session]") {
+TEST_CASE("a rest up to the limit is copied in front of new bytes; a larger rest stays where it is") {
   std::vector<char> memory(64 * 1024);
   SharedInput shared(memory);
   for (const std::size_t tail : {copied_tail_bytes_max, copied_tail_bytes_max + 1}) {
@@ -43,8 +42,7 @@ TEST_CASE("a rest up to the limit is copied in front of new bytes; a larger rest
   }
 }
 
-TEST_CASE("several clients receive into the shared buffer one behind the other, then it starts again",
-          "[session]") {
+TEST_CASE("several clients receive into the shared buffer one behind the other, then it starts again") {
   std::vector<char> memory(16 * 1024);
   SharedInput shared(memory);
   InputBuffer one(shared);
@@ -70,7 +68,7 @@ TEST_CASE("several clients receive into the shared buffer one behind the other, 
   CHECK(other.unparsed() == "tailsecond");
 }
 
-TEST_CASE("a receive without bytes changes nothing", "[session]") {
+TEST_CASE("a receive without bytes changes nothing") {
   std::vector<char> memory(16 * 1024);
   SharedInput shared(memory);
   InputBuffer buffer(shared);
@@ -82,7 +80,7 @@ TEST_CASE("a receive without bytes changes nothing", "[session]") {
   CHECK(buffer.unparsed() == "tail");
 }
 
-TEST_CASE("memory grows by doubling, and is given back when only a small rest is left", "[session]") {
+TEST_CASE("memory grows by doubling, and is given back when only a small rest is left") {
   std::vector<char> memory(64 * 1024);
   SharedInput shared(memory);
   InputBuffer buffer(shared);
@@ -103,7 +101,7 @@ TEST_CASE("memory grows by doubling, and is given back when only a small rest is
   CHECK(buffer.bytes_held() == 0);
 }
 
-TEST_CASE("the last growth for a request of known size is as large as the request", "[session]") {
+TEST_CASE("the last growth for a request of known size is as large as the request") {
   std::vector<char> memory(64 * 1024);
   SharedInput shared(memory);
   InputBuffer buffer(shared);
@@ -112,7 +110,7 @@ TEST_CASE("the last growth for a request of known size is as large as the reques
   CHECK(buffer.space(100'000).size() == 40'000);
 }
 
-TEST_CASE("one receive takes a bounded part of a large request", "[session]") {
+TEST_CASE("one receive takes a bounded part of a large request") {
   std::vector<char> memory(64 * 1024);
   SharedInput shared(memory);
   InputBuffer buffer(shared);
@@ -125,7 +123,7 @@ TEST_CASE("one receive takes a bounded part of a large request", "[session]") {
   }
 }
 
-TEST_CASE("large memory is given back a part at a time, also when a few bytes are left", "[session]") {
+TEST_CASE("large memory is given back a part at a time, also when a few bytes are left") {
   const std::size_t left = GENERATE(std::size_t{0}, std::size_t{3});
   std::vector<char> memory(64 * 1024);
   SharedInput shared(memory);

@@ -6,10 +6,7 @@
 namespace sepal::session::monitor_lines_test {
 namespace {
 
-using test::Peer;
-using test::repeated;
-using test::request;
-using test::SchedulerWorld;
+using namespace test;
 
 const std::string ping = request({"PING"});
 const std::string pong = "+PONG\r\n";
@@ -31,7 +28,7 @@ struct MonitoredWorld : SchedulerWorld {
 
 }  // namespace
 
-TEST_CASE("a monitor gets lines, and a client that is none does not", "[session]") {
+TEST_CASE("a monitor gets lines, and a client that is none does not") {
   MonitoredWorld world(2);
   world.push();
   CHECK(world.received() == line);
@@ -43,7 +40,7 @@ TEST_CASE("a monitor gets lines, and a client that is none does not", "[session]
   CHECK(world.received() == "+RESET\r\n");
 }
 
-TEST_CASE("lines that a monitor does not read wait, are counted, and leave in order", "[session]") {
+TEST_CASE("lines that a monitor does not read wait, are counted, and leave in order") {
   MonitoredWorld world;
   world.peer().room = 3;
   world.push();
@@ -62,7 +59,7 @@ TEST_CASE("lines that a monitor does not read wait, are counted, and leave in or
   CHECK(world.waiting() == 0);
 }
 
-TEST_CASE("lines do not come between the pieces of a long reply", "[session]") {
+TEST_CASE("lines do not come between the pieces of a long reply") {
   MonitoredWorld world;
   const std::string bytes(4 * command::whole_bytes_max, 'z');
   world.peer().room = 1000;
@@ -80,7 +77,7 @@ TEST_CASE("lines do not come between the pieces of a long reply", "[session]") {
   CHECK(world.waiting() == 0);
 }
 
-TEST_CASE("lines do not overtake replies that wait for the journal", "[session]") {
+TEST_CASE("lines do not overtake replies that wait for the journal") {
   SchedulerWorld world;
   world.ground.recording.awaited = 100;
   world.turn({request({"BF.ADD", "k", "a"}) + monitor});
@@ -95,7 +92,7 @@ TEST_CASE("lines do not overtake replies that wait for the journal", "[session]"
   CHECK(world.services.buffers.replies() == 0);
 }
 
-TEST_CASE("a monitor that waits for a save, or wants no replies", "[session]") {
+TEST_CASE("a monitor that waits for a save, or wants no replies") {
   MonitoredWorld world;
   world.turn({request({"SAVE"})});
   world.push();
@@ -108,7 +105,7 @@ TEST_CASE("a monitor that waits for a save, or wants no replies", "[session]") {
   CHECK(world.received().empty());
 }
 
-TEST_CASE("a monitor is not closed for being idle, and goes when its stream breaks", "[session]") {
+TEST_CASE("a monitor is not closed for being idle, and goes when its stream breaks") {
   MonitoredWorld world;
   world.scheduler.sweep(test::StandingClock::now() + std::chrono::hours(1),
                         {.idle = std::chrono::seconds(1)});

@@ -5,7 +5,7 @@
 namespace sepal::session::outbox_test {
 namespace {
 
-TEST_CASE("an outbox gives out its bytes in order, block by block", "[session]") {
+TEST_CASE("an outbox gives out its bytes in order, block by block") {
   Outbox outbox;
   std::string expected;
   for (const std::size_t size : {std::size_t{1}, Outbox::block_bytes_max, std::size_t{100}}) {
@@ -26,7 +26,7 @@ TEST_CASE("an outbox gives out its bytes in order, block by block", "[session]")
   CHECK((got == expected + "!"));
 }
 
-TEST_CASE("an outbox counts its blocks until they are sent whole", "[session]") {
+TEST_CASE("an outbox counts its blocks until they are sent whole") {
   Outbox outbox;
   outbox.append("abc");
   CHECK(outbox.memory() == 3);  // a few bytes more are in no account

@@ -7,10 +7,7 @@
 namespace sepal::session::scheduler_states_test {
 namespace {
 
-using test::repeated;
-using test::request;
-using test::SchedulerWorld;
-using test::StandingClock;
+using namespace test;
 
 const std::string ping = request({"PING"});
 const std::string add = request({"BF.ADD", "k", "a"});
@@ -195,7 +192,7 @@ void check(State state, const Event& event, std::optional<State> expected) {
     CHECK(world->peer().watched == (*watched | (world->bytes_unsent() > 0 ? writable : 0)));
 }
 
-TEST_CASE("every event in every state leads to the state of the table", "[session]") {
+TEST_CASE("every event in every state leads to the state of the table") {
   static_assert(std::size(table) == static_cast<std::size_t>(State::lingering) + 1);
   for (std::size_t number = 0; number < std::size(table); ++number) {
     const Row& row = table[number];

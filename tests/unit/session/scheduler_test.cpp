@@ -9,12 +9,7 @@
 namespace sepal::session::scheduler_test {
 namespace {
 
-using test::Peer;
-using test::repeated;
-using test::request;
-using test::SchedulerWorld;
-using test::Sent;
-using test::StandingClock;
+using namespace test;
 
 const std::string ping = request({"PING"});
 const std::string pong = "+PONG\r\n";
@@ -26,7 +21,7 @@ std::string long_pipeline() {
   return repeated(inline_ping, round_bytes_max / inline_ping.size() + 1);
 }
 
-TEST_CASE("replies of a round leave when all of its clients have run", "[session]") {
+TEST_CASE("replies of a round leave when all of its clients have run") {
   SchedulerWorld world(2);
   world.scheduler.begin_turn(0);
   for (std::size_t i = 0; i < 2; ++i) {
@@ -42,7 +37,7 @@ TEST_CASE("replies of a round leave when all of its clients have run", "[session
   CHECK(world.received(1) == pong);
 }
 
-TEST_CASE("replies of short batches do not wait for a long pipeline of their round", "[session]") {
+TEST_CASE("replies of short batches do not wait for a long pipeline of their round") {
   SchedulerWorld world(3);
   const StandingClock::Slow slow(std::chrono::microseconds(1));
   world.turn({ping, ping, long_pipeline()});
@@ -53,7 +48,7 @@ TEST_CASE("replies of short batches do not wait for a long pipeline of their rou
 }
 
 // Each batch takes as long as it may: the sum is what a client that asks now has to wait.
-TEST_CASE("the more clients have pipelines to run, the shorter is the batch of each", "[session]") {
+TEST_CASE("the more clients have pipelines to run, the shorter is the batch of each") {
   const std::size_t clients = GENERATE(std::size_t{1}, std::size_t{4}, std::size_t{40});
   SchedulerWorld world(clients);
   const std::string pipeline = repeated(inline_ping, 12 * batch_requests_max);
@@ -71,7 +66,7 @@ TEST_CASE("the more clients have pipelines to run, the shorter is the batch of e
   }
 }
 
-TEST_CASE("replies of long batches are kept beyond their round, for a bounded time", "[session]") {
+TEST_CASE("replies of long batches are kept beyond their round, for a bounded time") {
   SchedulerWorld world(kept_max);
   const auto run_all = [&world](std::chrono::microseconds look) {
     const StandingClock::Slow slow(look);
@@ -91,8 +86,7 @@ TEST_CASE("replies of long batches are kept beyond their round, for a bounded ti
   CHECK(run_all(kept_time_max) == 2);
 }
 
-TEST_CASE("a client with a long pipeline runs one batch in each turn, and other clients run in between",
-          "[session]") {
+TEST_CASE("a client with a long pipeline runs one batch in each turn, and other clients run in between") {
   SchedulerWorld world(2);
   const std::size_t count = 5 * batch_requests_max - 1;
   world.turn({repeated(inline_ping, count), ""});
@@ -108,7 +102,7 @@ TEST_CASE("a client with a long pipeline runs one batch in each turn, and other 
   CHECK((received == repeated(pong, count)));
 }
 
-TEST_CASE("if a stream takes a part of the replies, the rest follows when it takes more", "[session]") {
+TEST_CASE("if a stream takes a part of the replies, the rest follows when it takes more") {
   SchedulerWorld world;
   world.peer().room = 3;
   world.turn({ping + ping});
@@ -131,7 +125,7 @@ TEST_CASE("if a stream takes a part of the replies, the rest follows when it tak
   CHECK(world.received() == pong);
 }
 
-TEST_CASE("a client that sends everything before it reads anything is served to the end", "[session]") {
+TEST_CASE("a client that sends everything before it reads anything is served to the end") {
   SchedulerWorld world;
   world.peer().room = 0;
   constexpr std::size_t count = 5000;
@@ -154,7 +148,7 @@ TEST_CASE("a client that sends everything before it reads anything is served to 
   CHECK((received == expected));
 }
 
-TEST_CASE("what a client has not read goes with it", "[session]") {
+TEST_CASE("what a client has not read goes with it") {
   SchedulerWorld world;
   world.peer().room = 1;
   world.turn({ping});
@@ -163,7 +157,7 @@ TEST_CASE("what a client has not read goes with it", "[session]") {
   CHECK(world.services.buffers.replies() == 0);
 }
 
-TEST_CASE("a stream that breaks while the outbox is sent leaves no bytes in the account", "[session]") {
+TEST_CASE("a stream that breaks while the outbox is sent leaves no bytes in the account") {
   SchedulerWorld world;
   world.peer().room = 0;
   world.turn({repeated(ping, 100)});
@@ -175,7 +169,7 @@ TEST_CASE("a stream that breaks while the outbox is sent leaves no bytes in the 
   CHECK(world.services.buffers.replies() == 0);
 }
 
-TEST_CASE("a client whose command answers later reads its earlier replies meanwhile", "[session]") {
+TEST_CASE("a client whose command answers later reads its earlier replies meanwhile") {
   SchedulerWorld world;
   world.peer().room = 1;
   world.turn({ping + request({"SAVE"})});
@@ -189,7 +183,7 @@ TEST_CASE("a client whose command answers later reads its earlier replies meanwh
   CHECK(world.received() == "+OK\r\n");
 }
 
-TEST_CASE("replies are held until the journal is durable, in the order of positions", "[session]") {
+TEST_CASE("replies are held until the journal is durable, in the order of positions") {
   SchedulerWorld world(3);
   world.ground.recording.awaited = 200;
   world.turn({add});
@@ -208,7 +202,7 @@ TEST_CASE("replies are held until the journal is durable, in the order of positi
   CHECK_FALSE(world.scheduler.awaits_journal());
 }
 
-TEST_CASE("a request waits for room in the journal, and is run once", "[session]") {
+TEST_CASE("a request waits for room in the journal, and is run once") {
   SchedulerWorld world;
   world.ground.recording.grants_left = 0;
   world.turn({ping + add + ping});
@@ -224,7 +218,7 @@ TEST_CASE("a request waits for room in the journal, and is run once", "[session]
   CHECK(world.ground.recording.operations().size() == 2);
 }
 
-TEST_CASE("progress of the journal while earlier replies are sent is not missed", "[session]") {
+TEST_CASE("progress of the journal while earlier replies are sent is not missed") {
   SchedulerWorld world;
   world.ground.recording.grants_left = 0;
   world.peer().room = 1;
@@ -239,7 +233,7 @@ TEST_CASE("progress of the journal while earlier replies are sent is not missed"
   CHECK(world.received() == pong + ":1\r\n");
 }
 
-TEST_CASE("progress of the journal while earlier replies are held is not missed", "[session]") {
+TEST_CASE("progress of the journal while earlier replies are held is not missed") {
   SchedulerWorld world;
   world.turn({request({"BF.RESERVE", "k", "0.01", "100"})});
   CHECK(world.received() == "+OK\r\n");
@@ -256,7 +250,7 @@ TEST_CASE("progress of the journal while earlier replies are held is not missed"
   CHECK(world.received() == ":1\r\n" + pong + ":1\r\n");
 }
 
-TEST_CASE("a late answer follows the replies that were sent, held or not taken before it", "[session]") {
+TEST_CASE("a late answer follows the replies that were sent, held or not taken before it") {
   const auto done = [](resp::Reply& reply) { reply.ok(); };
   const std::string save = request({"SAVE"});
   SECTION("while it waits") {
@@ -298,8 +292,7 @@ TEST_CASE("a late answer follows the replies that were sent, held or not taken b
   }
 }
 
-TEST_CASE("the last reply is sent, further bytes of the peer are thrown away, then the client is removed",
-          "[session]") {
+TEST_CASE("the last reply is sent, further bytes of the peer are thrown away, then the client is removed") {
   SchedulerWorld world;
   world.turn({ping + request({"QUIT"}) + ping});
   CHECK(world.received() == pong + "+OK\r\n");
@@ -317,7 +310,7 @@ TEST_CASE("the last reply is sent, further bytes of the peer are thrown away, th
   CHECK(world.scheduler.empty());
 }
 
-TEST_CASE("a client that must log in and has not is closed when its time is over", "[session]") {
+TEST_CASE("a client that must log in and has not is closed when its time is over") {
   SchedulerWorld world(1);
   world.services.users->set_default_password("secret");
   world.add(false);
@@ -335,7 +328,7 @@ TEST_CASE("a client that must log in and has not is closed when its time is over
   CHECK(world.services.buffers.large_strangers() == 0);
 }
 
-TEST_CASE("the unfinished requests of strangers are bounded together, those of others are not", "[session]") {
+TEST_CASE("the unfinished requests of strangers are bounded together, those of others are not") {
   constexpr std::size_t bytes_each = 100'000;
   constexpr std::size_t count = command::strangers_bytes_max / bytes_each + 2;
   std::string unfinished = "*10\r\n$4\r\nAUTH\r\n";
@@ -364,7 +357,7 @@ TEST_CASE("the unfinished requests of strangers are bounded together, those of o
   }
 }
 
-TEST_CASE("the memory of requests is counted until they have run or their client is gone", "[session]") {
+TEST_CASE("the memory of requests is counted until they have run or their client is gone") {
   SchedulerWorld world(2);
   const std::string item(100'000, 'x');
   const std::string echo = request({"ECHO", item});
@@ -378,7 +371,7 @@ TEST_CASE("the memory of requests is counted until they have run or their client
   CHECK(world.services.buffers.requests() == 0);
 }
 
-TEST_CASE("each look notes the most that a client has unparsed and unsent", "[session]") {
+TEST_CASE("each look notes the most that a client has unparsed and unsent") {
   SchedulerWorld world(2);
   world.peer(1).room = 2;
   world.turn({"*1\r\n$100\r\nxxxx", ping});
@@ -388,7 +381,7 @@ TEST_CASE("each look notes the most that a client has unparsed and unsent", "[se
   CHECK(world.environment.stats.unsent_peak.get() == pong.size() - 2);
 }
 
-TEST_CASE("a request that is too long is counted, and other broken requests are not", "[session]") {
+TEST_CASE("a request that is too long is counted, and other broken requests are not") {
   SchedulerWorld world(2);
   world.services.options.parser.request_bytes_max = 1000;
   world.turn({"*1\r\n$1001\r\n", "*1\r\nx\r\n"});
@@ -397,7 +390,7 @@ TEST_CASE("a request that is too long is counted, and other broken requests are 
   CHECK(world.environment.stats.too_long_requests.get() == 1);
 }
 
-TEST_CASE("a client without need to linger, or whose peer has ended, is removed at once", "[session]") {
+TEST_CASE("a client without need to linger, or whose peer has ended, is removed at once") {
   SchedulerWorld world(2);
   world.peer(0).lingers = false;
   world.turn({request({"QUIT"})});
@@ -409,7 +402,7 @@ TEST_CASE("a client without need to linger, or whose peer has ended, is removed 
   CHECK(world.gone == 2);
 }
 
-TEST_CASE("a peer that has ended is still answered", "[session]") {
+TEST_CASE("a peer that has ended is still answered") {
   SchedulerWorld world;
   world.peer().ended = true;
   world.turn({ping});
@@ -418,8 +411,7 @@ TEST_CASE("a peer that has ended is still answered", "[session]") {
   CHECK(world.peer().destroyed);
 }
 
-TEST_CASE("a stop runs the requests that have arrived from any number of clients, and removes the clients",
-          "[session]") {
+TEST_CASE("a stop runs the requests that have arrived from any number of clients, and removes the clients") {
   SchedulerWorld world(2 * round_max + 3);
   for (std::size_t i = 0; i < world.peers.size(); ++i) world.peer(i).to_send = ping;
   world.turn({request({"SAVE"})});
@@ -433,7 +425,7 @@ TEST_CASE("a stop runs the requests that have arrived from any number of clients
   CHECK(world.scheduler.empty());
 }
 
-TEST_CASE("a stop waits for the journal, but not for ever", "[session]") {
+TEST_CASE("a stop waits for the journal, but not for ever") {
   SchedulerWorld world(2);
   world.ground.recording.awaited = 100;
   world.turn({add, add});
@@ -446,7 +438,7 @@ TEST_CASE("a stop waits for the journal, but not for ever", "[session]") {
   CHECK(world.gone == 2);
 }
 
-TEST_CASE("an event for a client that has gone does no harm", "[session]") {
+TEST_CASE("an event for a client that has gone does no harm") {
   SchedulerWorld world(4);
   world.turn({repeated(inline_ping, 5 * batch_requests_max)});
   world.ground.recording.awaited = 100;
@@ -467,7 +459,7 @@ TEST_CASE("an event for a client that has gone does no harm", "[session]") {
   CHECK_FALSE(world.scheduler.awaits_journal());
 }
 
-TEST_CASE("a stop removes clients when the event that they wait for has come", "[session]") {
+TEST_CASE("a stop removes clients when the event that they wait for has come") {
   SchedulerWorld world(3);
   world.peer(0).room = 1;
   world.turn({ping});
@@ -495,7 +487,7 @@ TEST_CASE("a stop removes clients when the event that they wait for has come", "
   CHECK(world.state(2) == State::lingering);
 }
 
-TEST_CASE("the memory of sent replies is used for the next kept replies", "[session]") {
+TEST_CASE("the memory of sent replies is used for the next kept replies") {
   SchedulerWorld world;
   const std::string echo = request({"ECHO", std::string(10'000, 'x')});
   world.turn({echo});

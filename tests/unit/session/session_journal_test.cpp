@@ -8,8 +8,7 @@ namespace sepal::session::session_journal_test {
 namespace {
 
 using keyspace::Admission;
-using test::repeated;
-using test::request;
+using namespace test;
 using Step = Session::Step;
 
 const std::string ping = request({"PING"});
@@ -25,8 +24,7 @@ struct JournalWorld : test::SessionWorld {
   std::atomic<std::uint64_t>& durable() { return ground.journal.durable; }
 };
 
-TEST_CASE("a batch that may have added seals its record once, a batch that only reads does not",
-          "[session]") {
+TEST_CASE("a batch that may have added seals its record once, a batch that only reads does not") {
   JournalWorld world;
   CHECK(world.give(ping + request({"BF.EXISTS", "k", "a"})) == Step::read);
   CHECK(world.recording().sealed + world.recording().sealed_known == 0);
@@ -39,7 +37,7 @@ TEST_CASE("a batch that may have added seals its record once, a batch that only 
   CHECK(world.recording().operations().size() == 4);
 }
 
-TEST_CASE("changes with the gate closed are in the journal before the gate opens", "[session]") {
+TEST_CASE("changes with the gate closed are in the journal before the gate opens") {
   JournalWorld world;
   CHECK(world.give(request({"BF.RESERVE", "k", "0.01", "100"}) + request({"FLUSHALL"})) == Step::read);
   CHECK(world.recording().commits == 1);
@@ -48,7 +46,7 @@ TEST_CASE("changes with the gate closed are in the journal before the gate opens
   CHECK(world.recording().commits == 1);
 }
 
-TEST_CASE("replies are held until the journal is durable up to the batch's position", "[session]") {
+TEST_CASE("replies are held until the journal is durable up to the batch's position") {
   JournalWorld world;
   world.recording().awaited = 100;
   world.durable() = 99;
@@ -69,7 +67,7 @@ TEST_CASE("replies are held until the journal is durable up to the batch's posit
   CHECK(world.taken_output() == yes);
 }
 
-TEST_CASE("held replies keep no borrowed memory", "[session]") {
+TEST_CASE("held replies keep no borrowed memory") {
   JournalWorld world;
   world.recording().awaited = 1;
   world.give(repeated(ping, 1000));
@@ -84,7 +82,7 @@ TEST_CASE("held replies keep no borrowed memory", "[session]") {
   CHECK(world.taken_output() == yes);
 }
 
-TEST_CASE("a session's next step follows when its held replies are released", "[session]") {
+TEST_CASE("a session's next step follows when its held replies are released") {
   JournalWorld world;
   world.recording().awaited = 1;
   CHECK(world.give(add_a + request({"QUIT"}) + ping) == Step::hold);
@@ -103,7 +101,7 @@ TEST_CASE("a session's next step follows when its held replies are released", "[
   CHECK(many.taken_output() == yes + repeated(no, batch_requests_max));
 }
 
-TEST_CASE("an answer that comes while replies are held follows them", "[session]") {
+TEST_CASE("an answer that comes while replies are held follows them") {
   JournalWorld world;
   world.recording().awaited = 1;
   CHECK(world.give(add_a + request({"SAVE"}) + ping) == Step::hold);
@@ -145,7 +143,7 @@ std::string replies_of(JournalWorld& world, std::string_view bytes, std::int64_t
   return world.taken_output();
 }
 
-TEST_CASE("requests that the journal puts off at any place are run once and in order", "[session]") {
+TEST_CASE("requests that the journal puts off at any place are run once and in order") {
   const std::string bytes = pipeline();
   JournalWorld world;
   const std::string expected = replies_of(world, bytes, 1'000'000);
@@ -164,8 +162,7 @@ TEST_CASE("requests that the journal puts off at any place are run once and in o
   }
 }
 
-TEST_CASE("requests that are put off leave with their bytes, and the replies before them are sent",
-          "[session]") {
+TEST_CASE("requests that are put off leave with their bytes, and the replies before them are sent") {
   JournalWorld world;
   world.recording().grants_left = 0;
   const std::string put_off = ping + add_a + ping;

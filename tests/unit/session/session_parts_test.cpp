@@ -9,10 +9,7 @@ namespace sepal::session::session_parts_test {
 namespace {
 
 using namespace std::chrono_literals;
-using test::repeated;
-using test::request;
-using test::SessionWorld;
-using test::StandingClock;
+using namespace test;
 using Step = Session::Step;
 
 const std::string ping = request({"PING"});
@@ -47,7 +44,7 @@ struct JournalWorld : PreciseWorld {
   JournalWorld() { services.logs = ground.recording.all_logs(); }
 };
 
-TEST_CASE("a long request ends its batch between two parts, and goes on in the next", "[session]") {
+TEST_CASE("a long request ends its batch between two parts, and goes on in the next") {
   PreciseWorld world;
   // Short enough for the worker's shared memory, from where the rest has to move; or too long for it.
   const std::size_t item_bytes = GENERATE(std::size_t{1}, std::size_t{200});
@@ -69,14 +66,14 @@ TEST_CASE("a long request ends its batch between two parts, and goes on in the n
   CHECK(world.ask(request({"BF.CARD", "k"})) == ":" + std::to_string(many) + "\r\n");
 }
 
-TEST_CASE("the words of a long inline request stay good, with quotes and without", "[session]") {
+TEST_CASE("the words of a long inline request stay good, with quotes and without") {
   PreciseWorld world;
   world.ask(request({"BF.ADD", "k", "a b"}) + request({"BF.ADD", "k", "c"}));
   const std::string line = "BF.MEXISTS k" + repeated(" \"a b\" c", many / 2) + "\r\n";
   CHECK(same(world.ask(line), array_of(many / 2 * 2, yes)));
 }
 
-TEST_CASE("other sessions of the worker run between two batches of a long request", "[session]") {
+TEST_CASE("other sessions of the worker run between two batches of a long request") {
   PreciseWorld world;
   test::WorkerSession other(world.ground, world.services, 0);
   CHECK(world.give(long_request({"BF.MADD", "k"})) == Step::run_again);
@@ -87,7 +84,7 @@ TEST_CASE("other sessions of the worker run between two batches of a long reques
   CHECK(other.ask(request({"BF.EXISTS", "k", "0x"})) == ":0\r\n");
 }
 
-TEST_CASE("a part that takes the time of a batch ends it", "[session]") {
+TEST_CASE("a part that takes the time of a batch ends it") {
   PreciseWorld world;
   world.ask(request({"BF.RESERVE", "k", "1e-12", "100000"}));
   const std::string sent = long_request({"BF.MADD", "k"}, command::whole_items_max + command::part_items_max);
@@ -104,7 +101,7 @@ TEST_CASE("a part that takes the time of a batch ends it", "[session]") {
   CHECK(same(world.taken_output(), array_of(command::whole_items_max + command::part_items_max, yes)));
 }
 
-TEST_CASE("a request of few large items runs in parts too", "[session]") {
+TEST_CASE("a request of few large items runs in parts too") {
   PreciseWorld world;
   constexpr std::size_t count = 40;
   const std::string sent = long_request({"BF.MADD", "k"}, count, command::part_bytes_max / 2);
@@ -119,7 +116,7 @@ TEST_CASE("a request of few large items runs in parts too", "[session]") {
   CHECK(same(world.taken_output(), array_of(count, yes)));
 }
 
-TEST_CASE("a long request is one call, with the time of all its parts", "[session]") {
+TEST_CASE("a long request is one call, with the time of all its parts") {
   PreciseWorld world;
   const auto& stats =
       world.ground.workers[0].commands[command::command_row(*command::find_command("bf.mexists"))];
@@ -131,7 +128,7 @@ TEST_CASE("a long request is one call, with the time of all its parts", "[sessio
   CHECK(stats.nanoseconds.get() <= 3000 * (many / command::part_items_max + 2));
 }
 
-TEST_CASE("short calls before a long one keep their count and their time", "[session]") {
+TEST_CASE("short calls before a long one keep their count and their time") {
   PreciseWorld world;
   const auto& stats =
       world.ground.workers[0].commands[command::command_row(*command::find_command("bf.mexists"))];
@@ -146,7 +143,7 @@ TEST_CASE("short calls before a long one keep their count and their time", "[ses
   CHECK(scans.calls.get() == 11);
 }
 
-TEST_CASE("a long request that is refused in the middle is a call that failed", "[session]") {
+TEST_CASE("a long request that is refused in the middle is a call that failed") {
   JournalWorld world;
   world.ask(request({"BF.RESERVE", "k", "1e-12", "100000"}));
   const auto& stats =
@@ -161,7 +158,7 @@ TEST_CASE("a long request that is refused in the middle is a call that failed", 
   CHECK(stats.nanoseconds.get() > 0);
 }
 
-TEST_CASE("CLIENT LIST counts the rest of a long reply", "[session]") {
+TEST_CASE("CLIENT LIST counts the rest of a long reply") {
   PreciseWorld world;
   const std::string sent = request({"ECHO", std::string(4 * command::whole_bytes_max, 'x')});
   std::string_view rest = sent;
@@ -175,7 +172,7 @@ TEST_CASE("CLIENT LIST counts the rest of a long reply", "[session]") {
         sent.size() - std::string_view("*2\r\n$4\r\nECHO\r\n").size() - world.output.size() + 500);
 }
 
-TEST_CASE("keys are deleted in parts, and other workers run between them", "[session]") {
+TEST_CASE("keys are deleted in parts, and other workers run between them") {
   PreciseWorld world;
   std::string adds;
   for (std::size_t number = 0; number < many; ++number)
@@ -191,7 +188,7 @@ TEST_CASE("keys are deleted in parts, and other workers run between them", "[ses
   CHECK(world.taken_output() == ":" + std::to_string(many) + "\r\n");
 }
 
-TEST_CASE("a long reply leaves piece by piece, and the requests behind it wait", "[session]") {
+TEST_CASE("a long reply leaves piece by piece, and the requests behind it wait") {
   PreciseWorld world;
   constexpr std::size_t bytes = 10 * command::part_bytes_max;
   const std::string word(bytes, 'x');
@@ -215,7 +212,7 @@ TEST_CASE("a long reply leaves piece by piece, and the requests behind it wait",
   CHECK(same(world.taken_output(), pong + "$" + std::to_string(bytes) + "\r\n" + word + "\r\n" + pong));
 }
 
-TEST_CASE("long strings leave piece by piece, and the gate stays open", "[session]") {
+TEST_CASE("long strings leave piece by piece, and the gate stays open") {
   PreciseWorld world;
   constexpr std::size_t bytes = 10 * command::part_bytes_max;
   world.ask(request({"SETRANGE", "k", std::to_string(bytes - 1), "x"}));
@@ -236,7 +233,7 @@ TEST_CASE("long strings leave piece by piece, and the gate stays open", "[sessio
   CHECK(same(world.taken_output(), told + pong));
 }
 
-TEST_CASE("a session without requests gives large memory back in several batches", "[session]") {
+TEST_CASE("a session without requests gives large memory back in several batches") {
   PreciseWorld world;
   const std::string sent = request({"PING", std::string(std::size_t{40} << 20, 'x')});
   std::string_view rest = sent;
@@ -250,7 +247,7 @@ TEST_CASE("a session without requests gives large memory back in several batches
   CHECK(world.taken_output().size() == sent.size() - std::string_view("*2\r\n$4\r\nPING\r\n").size());
 }
 
-TEST_CASE("a long request waits for room in the journal where it is", "[session]") {
+TEST_CASE("a long request waits for room in the journal where it is") {
   JournalWorld world;
   world.ask(request({"BF.RESERVE", "k", "1e-12", "100000"}));
   world.ground.recording.grants_left = 3;
@@ -260,7 +257,7 @@ TEST_CASE("a long request waits for room in the journal where it is", "[session]
   CHECK(world.taken_output().empty());
 }
 
-TEST_CASE("the reply of a long request waits for the changes of all its parts", "[session]") {
+TEST_CASE("the reply of a long request waits for the changes of all its parts") {
   JournalWorld world;
   world.ask(request({"BF.RESERVE", "k", "1e-12", "100000"}));
   world.ground.recording.awaited = 100;

@@ -9,11 +9,7 @@
 namespace sepal::session::session_pause_test {
 namespace {
 
-using test::repeated;
-using test::request;
-using test::SchedulerWorld;
-using test::SessionWorld;
-using test::StandingClock;
+using namespace test;
 using Step = Session::Step;
 
 const std::string ping = request({"PING"});
@@ -27,7 +23,7 @@ void pass(std::chrono::nanoseconds time) {
 
 }  // namespace
 
-TEST_CASE("requests behind a pause stay in the input, and run in order when it is over", "[session]") {
+TEST_CASE("requests behind a pause stay in the input, and run in order when it is over") {
   SessionWorld world;
   const std::string adds = request({"BF.ADD", "k", "a"}) + request({"BF.ADD", "k", "b"}) +
                            request({"BF.ADD", "x", "a"}) + request({"BF.EXISTS", "k", "b"});
@@ -41,7 +37,7 @@ TEST_CASE("requests behind a pause stay in the input, and run in order when it i
   CHECK(world.taken_output() == ":1\r\n:1\r\n:1\r\n:1\r\n" + pong);
 }
 
-TEST_CASE("a pause of writes lets reads pass up to the first write of each client", "[session]") {
+TEST_CASE("a pause of writes lets reads pass up to the first write of each client") {
   SessionWorld world;
   world.ask(request({"BF.ADD", "k", "a"}));
   CHECK(world.give(pause_writes + repeated(request({"BF.EXISTS", "k", "a"}), 3) + ping +
@@ -52,7 +48,7 @@ TEST_CASE("a pause of writes lets reads pass up to the first write of each clien
   CHECK(world.taken_output() == ":1\r\n" + pong);
 }
 
-TEST_CASE("a long request that has begun goes on in a pause, and one that has not waits", "[session]") {
+TEST_CASE("a long request that has begun goes on in a pause, and one that has not waits") {
   SessionWorld world;
   std::vector<std::string> words(20 * command::whole_items_max, "i");
   words[0] = "BF.MADD";
@@ -75,7 +71,7 @@ TEST_CASE("a long request that has begun goes on in a pause, and one that has no
   CHECK(world.give(request({"ECHO", "a"})) == Step::pause);
 }
 
-TEST_CASE("like requests of several clients wait together", "[session]") {
+TEST_CASE("like requests of several clients wait together") {
   SchedulerWorld world(3);
   world.turn({request({"BF.ADD", "k", "a"}), "", pause});
   static_cast<void>(world.received(0));
@@ -101,7 +97,7 @@ TEST_CASE("like requests of several clients wait together", "[session]") {
   CHECK_FALSE(world.scheduler.paused_until().has_value());
 }
 
-TEST_CASE("a client whose replies are held when the pause ends asks again", "[session]") {
+TEST_CASE("a client whose replies are held when the pause ends asks again") {
   SchedulerWorld world(2);
   world.ground.recording.awaited = 100;
   world.turn({request({"BF.ADD", "k", "a"}) + pause + ping});
@@ -115,7 +111,7 @@ TEST_CASE("a client whose replies are held when the pause ends asks again", "[se
   CHECK(world.received() == ":1\r\n+OK\r\n" + pong);
 }
 
-TEST_CASE("a client that is gone does not wait for the end of a pause any more", "[session]") {
+TEST_CASE("a client that is gone does not wait for the end of a pause any more") {
   SchedulerWorld world(2);
   world.turn({pause, ""});
   world.turn({ping, ping});
@@ -126,7 +122,7 @@ TEST_CASE("a client that is gone does not wait for the end of a pause any more",
   CHECK(world.received(1) == pong);
 }
 
-TEST_CASE("a stop ends the pause of a client that has not read its replies", "[session]") {
+TEST_CASE("a stop ends the pause of a client that has not read its replies") {
   SchedulerWorld world(2);
   world.peer(0).room = 0;
   world.turn({ping + pause + ping, ""});
@@ -153,7 +149,7 @@ void wait_for_refusal(SchedulerWorld& world) {
 
 }  // namespace
 
-TEST_CASE("a failed login is answered when it is due, and other clients are served meanwhile", "[session]") {
+TEST_CASE("a failed login is answered when it is due, and other clients are served meanwhile") {
   SchedulerWorld world(2);
   wait_for_refusal(world);
   CHECK(world.scheduler.paused_until() == StandingClock::now() + command::failed_login_interval);
@@ -169,7 +165,7 @@ TEST_CASE("a failed login is answered when it is due, and other clients are serv
   CHECK(world.received(0).starts_with("-WRONGPASS"));
 }
 
-TEST_CASE("a client that leaves while its failed login waits gives its place back", "[session]") {
+TEST_CASE("a client that leaves while its failed login waits gives its place back") {
   SchedulerWorld world(2);
   wait_for_refusal(world);
   world.peer(0).ended = true;
@@ -179,7 +175,7 @@ TEST_CASE("a client that leaves while its failed login waits gives its place bac
   CHECK_FALSE(world.scheduler.has_paused());
 }
 
-TEST_CASE("a pause of writes and a failed login end each at its own time", "[session]") {
+TEST_CASE("a pause of writes and a failed login end each at its own time") {
   SchedulerWorld world(2);
   wait_for_refusal(world);
   {

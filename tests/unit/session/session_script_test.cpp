@@ -7,9 +7,7 @@
 namespace sepal::session::session_script_test {
 namespace {
 
-using test::request;
-using test::SchedulerWorld;
-using test::StandingClock;
+using namespace test;
 
 const std::string ping = request({"PING"});
 const std::string busy =
@@ -32,7 +30,7 @@ struct ScriptWorld : SchedulerWorld {
   StandingClock::Slow slow{std::chrono::milliseconds(1)};
 };
 
-TEST_CASE("a long script runs in slices, and other clients are told that it runs", "[session]") {
+TEST_CASE("a long script runs in slices, and other clients are told that it runs") {
   ScriptWorld world;
   world.turn({ping + long_script + ping, ""});
   CHECK(world.state(0) == State::waiting);
@@ -48,7 +46,7 @@ TEST_CASE("a long script runs in slices, and other clients are told that it runs
   CHECK(!world.scheduler.has_more());
 }
 
-TEST_CASE("the reply of a long script waits for the journal", "[session]") {
+TEST_CASE("the reply of a long script waits for the journal") {
   ScriptWorld world;
   world.ground.recording.awaited = 100;
   world.turn({long_writer, ""});
@@ -61,7 +59,7 @@ TEST_CASE("the reply of a long script waits for the journal", "[session]") {
   CHECK(world.received(0) == ":7\r\n");
 }
 
-TEST_CASE("a client that goes while its script runs is let go when the script has ended", "[session]") {
+TEST_CASE("a client that goes while its script runs is let go when the script has ended") {
   ScriptWorld world;
   world.turn({long_writer, ""});
   SECTION("its peer is gone") {
@@ -77,7 +75,7 @@ TEST_CASE("a client that goes while its script runs is let go when the script ha
   CHECK(world.received(1) == ":1\r\n");
 }
 
-TEST_CASE("SCRIPT KILL by another client ends a script", "[session]") {
+TEST_CASE("SCRIPT KILL by another client ends a script") {
   ScriptWorld world;
   world.turn({for_ever, ""});
   world.turn({"", request({"SCRIPT", "KILL"})});
@@ -86,7 +84,7 @@ TEST_CASE("SCRIPT KILL by another client ends a script", "[session]") {
   CHECK(world.received(0).starts_with("-ERR Script killed by user with SCRIPT KILL"));
 }
 
-TEST_CASE("a stop ends a script that has changed nothing, and waits for others", "[session]") {
+TEST_CASE("a stop ends a script that has changed nothing, and waits for others") {
   ScriptWorld world;
   SECTION("nothing changed") {
     world.turn({for_ever, ""});

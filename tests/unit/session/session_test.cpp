@@ -9,9 +9,7 @@
 namespace sepal::session::session_test {
 namespace {
 
-using test::repeated;
-using test::request;
-using test::SessionWorld;
+using namespace test;
 using Step = Session::Step;
 
 const std::string ping = request({"PING"});
@@ -33,7 +31,7 @@ std::string error_figures(SessionWorld& world) {
   return reply.substr(reply.find('\n', reply.find("# Errorstats")) + 1);
 }
 
-TEST_CASE("a batch answers all complete requests in order and keeps the beginning of the next", "[session]") {
+TEST_CASE("a batch answers all complete requests in order and keeps the beginning of the next") {
   SessionWorld world;
   CHECK(world.give(request({"ECHO", "a"}) + "PING\r\n" + request({"ECHO", "b"}) + "*2\r\n$4\r\nEC") ==
         Step::read);
@@ -44,7 +42,7 @@ TEST_CASE("a batch answers all complete requests in order and keeps the beginnin
   CHECK(world.session.client().bytes_unparsed == 0);
 }
 
-TEST_CASE("a batch runs as many requests as allowed; one more waits for the next batch", "[session]") {
+TEST_CASE("a batch runs as many requests as allowed; one more waits for the next batch") {
   SessionWorld world;
   CHECK(world.give(repeated(ping, batch_requests_max)) == Step::run_again);
   CHECK(world.taken_output() == repeated(pong, batch_requests_max));
@@ -57,7 +55,7 @@ TEST_CASE("a batch runs as many requests as allowed; one more waits for the next
   CHECK(world.taken_output() == pong);
 }
 
-TEST_CASE("each command of a transaction that is refused in a pipeline gets its own reply", "[session]") {
+TEST_CASE("each command of a transaction that is refused in a pipeline gets its own reply") {
   SessionWorld world;
   world.services.logs = world.ground.recording.all_logs();
   const std::string add = request({"BF.ADD", "k", "a"});
@@ -69,7 +67,7 @@ TEST_CASE("each command of a transaction that is refused in a pipeline gets its 
   CHECK(world.ask(request({"EXEC"})).starts_with("-EXECABORT"));
 }
 
-TEST_CASE("replies up to the limit do not stop a batch, one byte more does", "[session]") {
+TEST_CASE("replies up to the limit do not stop a batch, one byte more does") {
   SessionWorld world;
   world.ground.options.output_bytes_max = 2 * pong.size();
   CHECK(world.give(repeated(ping, 2)) == Step::read);
@@ -81,7 +79,7 @@ TEST_CASE("replies up to the limit do not stop a batch, one byte more does", "[s
   CHECK(world.taken_output() == pong);
 }
 
-TEST_CASE("a client that never authenticated has the full limits once the password is gone", "[session]") {
+TEST_CASE("a client that never authenticated has the full limits once the password is gone") {
   const std::string large = request({"ECHO", std::string(resp::unauthenticated_bulk_bytes_max + 1, 'x')});
   SessionWorld guarded(false);
   guarded.services.users->set_default_password("sesame");
@@ -90,7 +88,7 @@ TEST_CASE("a client that never authenticated has the full limits once the passwo
   CHECK(open.give(large) == Step::read);
 }
 
-TEST_CASE("a request that is answered later makes the requests behind it wait", "[session]") {
+TEST_CASE("a request that is answered later makes the requests behind it wait") {
   SessionWorld world;
   CHECK(world.give(ping + request({"SAVE"}) + ping) == Step::wait);
   CHECK(world.taken_output() == pong);
@@ -106,7 +104,7 @@ TEST_CASE("a request that is answered later makes the requests behind it wait", 
   CHECK(world.taken_output() == pong);
 }
 
-TEST_CASE("a protocol error ends the session after the replies before it", "[session]") {
+TEST_CASE("a protocol error ends the session after the replies before it") {
   SessionWorld world;
   CHECK(world.give(ping + "*1\r\n$x\r\n" + ping) == Step::close);
   CHECK(world.taken_output() == pong + "-ERR Protocol error: invalid bulk length\r\n");
@@ -115,7 +113,7 @@ TEST_CASE("a protocol error ends the session after the replies before it", "[ses
   CHECK(world.session.input_bytes_held() == 0);
 }
 
-TEST_CASE("QUIT is answered, and no request after it is run", "[session]") {
+TEST_CASE("QUIT is answered, and no request after it is run") {
   SessionWorld world;
   CHECK(world.give(request({"QUIT"}) + ping) == Step::close);
   CHECK(world.taken_output() == "+OK\r\n");
@@ -123,7 +121,7 @@ TEST_CASE("QUIT is answered, and no request after it is run", "[session]") {
   CHECK(world.taken_output().empty());
 }
 
-TEST_CASE("requests of many items take a larger share of a batch", "[session]") {
+TEST_CASE("requests of many items take a larger share of a batch") {
   SessionWorld world;
   std::vector<std::string> words{"BF.MADD", "key"};
   for (std::size_t i = 0; i < batch_requests_max / 2; ++i) words.push_back(std::to_string(i));
@@ -134,7 +132,7 @@ TEST_CASE("requests of many items take a larger share of a batch", "[session]") 
   CHECK(calls_of(world, "bf.madd") == 3);
 }
 
-TEST_CASE("slow requests end their batch before it has used its share", "[session]") {
+TEST_CASE("slow requests end their batch before it has used its share") {
   SessionWorld world;
   std::vector<std::string> words{"BF.MADD", "key"};
   for (std::size_t i = 0; i < batch_clock_period; ++i) words.push_back(std::to_string(i));
@@ -148,14 +146,14 @@ TEST_CASE("slow requests end their batch before it has used its share", "[sessio
   CHECK(calls_of(world, "bf.madd") == 3);
 }
 
-TEST_CASE("each call of a subcommand is counted before the next one is run", "[session]") {
+TEST_CASE("each call of a subcommand is counted before the next one is run") {
   SessionWorld world;
   const std::string text =
       world.ask(repeated(request({"CONFIG", "RESETSTAT"}), 3) + request({"INFO", "commandstats"}));
   CHECK(text.find("cmdstat_config|resetstat:calls=1,") != std::string::npos);
 }
 
-TEST_CASE("a peer that has ended its side gets all replies before the session closes", "[session]") {
+TEST_CASE("a peer that has ended its side gets all replies before the session closes") {
   SessionWorld world;
   std::string_view bytes;
   const std::string sent = repeated(ping, batch_requests_max + 1) + "*1\r\n$4\r\nPI";
@@ -167,8 +165,7 @@ TEST_CASE("a peer that has ended its side gets all replies before the session cl
   CHECK(world.taken_output() == repeated(pong, batch_requests_max + 1));
 }
 
-TEST_CASE("requests that need the gate closed are answered in order, and the gate is open afterwards",
-          "[session]") {
+TEST_CASE("requests that need the gate closed are answered in order, and the gate is open afterwards") {
   SessionWorld world;
   CHECK(world.give(ping + request({"FLUSHALL"}) + ping + request({"FLUSHALL"})) == Step::read);
   CHECK(world.taken_output() == pong + "+OK\r\n" + pong + "+OK\r\n");
@@ -176,7 +173,7 @@ TEST_CASE("requests that need the gate closed are answered in order, and the gat
   const GateClosed closed(world.ground.gate);
 }
 
-TEST_CASE("a pipeline of requests that need the gate closed goes on in a further batch", "[session]") {
+TEST_CASE("a pipeline of requests that need the gate closed goes on in a further batch") {
   SessionWorld world;
   const std::size_t count = 3 * alone_requests_max;
   CHECK(world.give(repeated(request({"FLUSHALL"}), count)) == Step::read);
@@ -226,7 +223,7 @@ class OtherWorker {
   std::thread thread_;
 };
 
-TEST_CASE("the gate opens for others after the allowed number of requests of a pipeline", "[session]") {
+TEST_CASE("the gate opens for others after the allowed number of requests of a pipeline") {
   test::Ground ground(2);
   OtherWorker other(ground.gate);
   bool entered = false;
@@ -237,7 +234,7 @@ TEST_CASE("the gate opens for others after the allowed number of requests of a p
   CHECK(entered);
 }
 
-TEST_CASE("the gate opens for others after the allowed time", "[session]") {
+TEST_CASE("the gate opens for others after the allowed time") {
   test::Ground ground(2);
   OtherWorker other(ground.gate);
   bool waited = false;
@@ -257,14 +254,14 @@ TEST_CASE("the gate opens for others after the allowed time", "[session]") {
   CHECK(entered);
 }
 
-TEST_CASE("a batch of requests that may be slow ends after its time", "[session]") {
+TEST_CASE("a batch of requests that may be slow ends after its time") {
   SessionWorld world;
   const test::StandingClock::Slow slow(batch_time_max / 4);
   CHECK(world.give(repeated(request({"INFO"}), batch_clock_period / 2)) == Step::run_again);
   CHECK(calls_of(world, "info") <= 4);
 }
 
-TEST_CASE("a slow request that is the last one ends its batch", "[session]") {
+TEST_CASE("a slow request that is the last one ends its batch") {
   SessionWorld world;
   const test::StandingClock::Slow slow(batch_time_max);
   CHECK(world.give(request({"INFO"})) == Step::read);
@@ -279,7 +276,7 @@ std::string creations(std::size_t count) {
   return bytes;
 }
 
-TEST_CASE("requests that a batch parsed ahead are run before it ends", "[session]") {
+TEST_CASE("requests that a batch parsed ahead are run before it ends") {
   SessionWorld world;
   const std::size_t count = batch_requests_max + 7 * similar_max;
   std::string_view bytes;
@@ -302,7 +299,7 @@ TEST_CASE("requests that a batch parsed ahead are run before it ends", "[session
   CHECK(calls_of(world, "bf.add") == 2 * count);
 }
 
-TEST_CASE("bits in a pipeline are answered in order, together or one by one", "[session]") {
+TEST_CASE("bits in a pipeline are answered in order, together or one by one") {
   SessionWorld world;
   const auto set = [](std::string_view position, std::string_view value = "1") {
     return sepal::test::encode_request(std::vector<std::string_view>{"SETBIT", "k", position, value});
@@ -333,7 +330,7 @@ TEST_CASE("bits in a pipeline are answered in order, together or one by one", "[
   CHECK(world.ground.workers[0].other_changes.get() == before + 40);
 }
 
-TEST_CASE("requests that were parsed ahead are dropped when their client must be closed", "[session]") {
+TEST_CASE("requests that were parsed ahead are dropped when their client must be closed") {
   SessionWorld world;
   world.session.client().close_after_reply = true;
   CHECK(world.give(creations(similar_max)) == Step::close);
@@ -341,7 +338,7 @@ TEST_CASE("requests that were parsed ahead are dropped when their client must be
   CHECK(world.ground.keyspace.total_size() == 1);
 }
 
-TEST_CASE("requests that run together are counted as calls of their own command", "[session]") {
+TEST_CASE("requests that run together are counted as calls of their own command") {
   SessionWorld world;
   CHECK(world.give(repeated(ping, 3) + repeated(request({"ECHO", "x"}), 2) + ping + request({"NOSUCH"}) +
                    ping) == Step::read);
@@ -350,8 +347,7 @@ TEST_CASE("requests that run together are counted as calls of their own command"
   CHECK(world.ground.workers[0].batches.get() == 1);
 }
 
-TEST_CASE("a refused request does not change the number of calls of the same command before or after it",
-          "[session]") {
+TEST_CASE("a refused request does not change the number of calls of the same command before or after it") {
   SessionWorld world;
   const std::string echo = request({"ECHO", "x"});
   const std::string refused = request({"ECHO"});
@@ -362,7 +358,7 @@ TEST_CASE("a refused request does not change the number of calls of the same com
   CHECK(stats_of(world, *command::find_command("echo")).rejected.get() == 3);
 }
 
-TEST_CASE("a request without a name does not change the calls of the subcommand before it", "[session]") {
+TEST_CASE("a request without a name does not change the calls of the subcommand before it") {
   SessionWorld world;
   CHECK(world.give(request({"CLIENT", "ID"}) + request({""})) == Step::read);
   const auto subcommands = command::find_command("client")->subcommands;
@@ -371,8 +367,7 @@ TEST_CASE("a request without a name does not change the calls of the subcommand 
   CHECK(stats_of(world, *row).calls.get() == 1);
 }
 
-TEST_CASE("a command that administers and is answered later is logged if its answer is no error",
-          "[session]") {
+TEST_CASE("a command that administers and is answered later is logged if its answer is no error") {
   SessionWorld world;
   const std::string load = request({"ACL", "LOAD"});
   const std::vector<std::string>& logged = world.ground.control.administration;
@@ -389,14 +384,14 @@ TEST_CASE("a command that administers and is answered later is logged if its ans
   CHECK(logged.size() == 1);
 }
 
-TEST_CASE("a command that administers is logged if its client goes before the answer", "[session]") {
+TEST_CASE("a command that administers is logged if its client goes before the answer") {
   SessionWorld world;
   REQUIRE(world.give(request({"ACL", "LOAD"})) == Step::wait);
   world.session.leaves();
   CHECK(world.ground.control.administration == std::vector<std::string>{"default: ACL LOAD"});
 }
 
-TEST_CASE("errors that come from no handler are in the statistics, too", "[session]") {
+TEST_CASE("errors that come from no handler are in the statistics, too") {
   SessionWorld world;
   REQUIRE(world.give(request({"SAVE"})) == Step::wait);
   REQUIRE(world.session.answer([](resp::Reply& reply) { reply.error("ERR the disk is full"); }));
@@ -418,7 +413,7 @@ TEST_CASE("errors that come from no handler are in the statistics, too", "[sessi
   CHECK(reply.find("errorstat_ERR:count=1\r\n") != std::string::npos);
 }
 
-TEST_CASE("the figures of a client follow its bytes", "[session]") {
+TEST_CASE("the figures of a client follow its bytes") {
   SessionWorld world;
   CHECK(world.give(ping) == Step::read);
   CHECK(world.session.client().request_count == 1);
@@ -433,7 +428,7 @@ TEST_CASE("the figures of a client follow its bytes", "[session]") {
   CHECK(world.ground.workers[0].bytes_out.get() == 7);
 }
 
-TEST_CASE("an idle session holds no input, and one with a rest little more than the rest", "[session]") {
+TEST_CASE("an idle session holds no input, and one with a rest little more than the rest") {
   SessionWorld world;
   CHECK(world.give(repeated(ping, 1000)) == Step::read);
   CHECK(world.session.input_bytes_held() == 0);
@@ -444,7 +439,7 @@ TEST_CASE("an idle session holds no input, and one with a rest little more than 
   CHECK(world.taken_output() == repeated(pong, 1001) + "$3\r\nabc\r\n");
 }
 
-TEST_CASE("a session without replies keeps none of the worker's memory for replies", "[session]") {
+TEST_CASE("a session without replies keeps none of the worker's memory for replies") {
   SessionWorld world;
   world.give(request({"ECHO", std::string(10'000, 'x')}));
   const std::size_t reply_bytes = world.reply_buffer.capacity();
@@ -455,8 +450,7 @@ TEST_CASE("a session without replies keeps none of the worker's memory for repli
   CHECK(world.reply_buffer.capacity() == reply_bytes);
 }
 
-TEST_CASE("memory for a large argument grows with the bytes that arrived, not with the announced length",
-          "[session]") {
+TEST_CASE("memory for a large argument grows with the bytes that arrived, not with the announced length") {
   SessionWorld world;
   const std::size_t announced = 100'000'000;
   CHECK(world.give("*2\r\n$4\r\nECHO\r\n$" + std::to_string(announced) + "\r\n") == Step::read);
@@ -473,8 +467,7 @@ TEST_CASE("memory for a large argument grows with the bytes that arrived, not wi
   }
 }
 
-TEST_CASE("a large argument that arrives in pieces is answered whole, and its memory given back",
-          "[session]") {
+TEST_CASE("a large argument that arrives in pieces is answered whole, and its memory given back") {
   SessionWorld world;
   const std::string item = repeated("0123456789", 100'000);
   const std::string sent = request({"ECHO", item}) + ping;
@@ -486,7 +479,7 @@ TEST_CASE("a large argument that arrives in pieces is answered whole, and its me
   CHECK(world.session.input_bytes_held() == 0);
 }
 
-TEST_CASE("changed limits apply from the next batch on", "[session]") {
+TEST_CASE("changed limits apply from the next batch on") {
   SessionWorld world;
   CHECK(world.give(request({"ECHO", "12345"})) == Step::read);
   world.ground.options.parser.bulk_bytes_max = 5;
@@ -496,7 +489,7 @@ TEST_CASE("changed limits apply from the next batch on", "[session]") {
   CHECK(world.taken_output() == "-ERR Protocol error: invalid bulk length\r\n");
 }
 
-TEST_CASE("a client without authentication may send only a few arguments", "[session]") {
+TEST_CASE("a client without authentication may send only a few arguments") {
   const auto too_many =
       request(std::vector<std::string>(resp::unauthenticated_argument_count_max + 1, "PING"));
   SessionWorld stranger(false);
@@ -507,8 +500,7 @@ TEST_CASE("a client without authentication may send only a few arguments", "[ses
   CHECK(known.give(too_many) == Step::read);
 }
 
-TEST_CASE("a request that was looked ahead at is run once, after the requests that ran meanwhile",
-          "[session]") {
+TEST_CASE("a request that was looked ahead at is run once, after the requests that ran meanwhile") {
   SessionWorld world;
   Session other(world.environment, SessionWorld::client(world.services, true));
   const auto run_other = [&](const std::string& bytes) {
@@ -539,7 +531,7 @@ TEST_CASE("a request that was looked ahead at is run once, after the requests th
   CHECK(world.taken_output() == "-NOAUTH Authentication required.\r\n");
 }
 
-TEST_CASE("a look ahead at any bytes does not change the answers", "[session]") {
+TEST_CASE("a look ahead at any bytes does not change the answers") {
   const std::string quoted = "ECHO \"a b\"\r\n";
   const std::string broken = ping + "*1\r\n$x\r\n";
   for (const std::string& bytes :
@@ -561,7 +553,7 @@ TEST_CASE("a look ahead at any bytes does not change the answers", "[session]") 
   }
 }
 
-TEST_CASE("a look ahead finds the block of one item in a large filter", "[session]") {
+TEST_CASE("a look ahead finds the block of one item in a large filter") {
   SessionWorld world;
   CHECK(world.give(request({"BF.RESERVE", "large", "0.01", "100000"})) == Step::read);
   CHECK(world.give(request({"BF.RESERVE", "small", "0.01", "100"})) == Step::read);
@@ -583,7 +575,7 @@ TEST_CASE("a look ahead finds the block of one item in a large filter", "[sessio
   CHECK(lines_of(request({"BF.ADD", "large", std::string(1024 - 4, 'x')})) == 0);
 }
 
-TEST_CASE("changed limits apply to a look ahead", "[session]") {
+TEST_CASE("changed limits apply to a look ahead") {
   SessionWorld world;
   CHECK(world.give(request({"ECHO", "123456"})) == Step::read);
   world.taken_output();

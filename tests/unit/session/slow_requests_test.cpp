@@ -8,9 +8,7 @@
 namespace sepal::session::slow_requests_test {
 namespace {
 
-using test::request;
-using test::RoundWorld;
-using test::SessionWorld;
+using namespace test;
 using Entries = std::vector<std::vector<std::string>>;
 
 // The words of all entries, the oldest one first.
@@ -35,7 +33,7 @@ std::string long_request() {
 
 }  // namespace
 
-TEST_CASE("the slow log has the first request of each measurement, and how many followed", "[session]") {
+TEST_CASE("the slow log has the first request of each measurement, and how many followed") {
   SessionWorld world;
   world.ground.options.slow_log_microseconds = 0;
   world.session.client().name = "loader";
@@ -47,7 +45,7 @@ TEST_CASE("the slow log has the first request of each measurement, and how many 
   CHECK(world.services.slow_log->newest(1).front().client_name == "loader");
 }
 
-TEST_CASE("nothing is logged that is faster than the threshold", "[session]") {
+TEST_CASE("nothing is logged that is faster than the threshold") {
   SessionWorld world;
   const test::StandingClock::Slow slow(std::chrono::microseconds(100));
   world.ground.options.slow_log_microseconds = 200;
@@ -58,7 +56,7 @@ TEST_CASE("nothing is logged that is faster than the threshold", "[session]") {
   CHECK(logged(world) == Entries{{"PING"}});
 }
 
-TEST_CASE("a long request that runs in parts is one entry of the slow log", "[session]") {
+TEST_CASE("a long request that runs in parts is one entry of the slow log") {
   SessionWorld world;
   world.ground.options.slow_log_microseconds = 0;
   world.ask(long_request());
@@ -69,7 +67,7 @@ TEST_CASE("a long request that runs in parts is one entry of the slow log", "[se
 }
 
 // The request is not parsed again: that took milliseconds for a million items.
-TEST_CASE("the entry of a long request has the words that the parser had", "[session]") {
+TEST_CASE("the entry of a long request has the words that the parser had") {
   SessionWorld world;
   world.ground.options.slow_log_microseconds = 0;
   const std::string sent = long_request();
@@ -89,7 +87,7 @@ TEST_CASE("the entry of a long request has the words that the parser had", "[ses
   CHECK(entries[0].size() == command::slow_words_max);
 }
 
-TEST_CASE("like requests of several clients are one entry of the slow log", "[session]") {
+TEST_CASE("like requests of several clients are one entry of the slow log") {
   RoundWorld world(3);
   world.ask(request({"BF.RESERVE", "k", "0.01", "100"}));
   world.ground.options.slow_log_microseconds = 0;

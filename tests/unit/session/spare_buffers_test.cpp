@@ -4,7 +4,7 @@
 
 namespace sepal::session::spare_buffers_test {
 
-TEST_CASE("spare memory is lent to buffers without memory, and is bounded", "[session]") {
+TEST_CASE("spare memory is lent to buffers without memory, and is bounded") {
   SpareBuffers spares;
   std::string text;
   spares.lend(text);

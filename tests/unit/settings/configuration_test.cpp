@@ -28,8 +28,7 @@ std::string value_for(const Setting& setting) {
   return std::to_string(setting.range.max);
 }
 
-TEST_CASE("setting an option of TLS reads the files, before it has effect and also if nothing changes",
-          "[settings]") {
+TEST_CASE("setting an option of TLS reads the files, before it has effect and also if nothing changes") {
   Settings settings;
   int read = 0;
   int adopted = 0;
@@ -63,7 +62,7 @@ TEST_CASE("setting an option of TLS reads the files, before it has effect and al
   CHECK(read == 3);
 }
 
-TEST_CASE("CONFIG shows each live setting as it was set", "[settings]") {
+TEST_CASE("CONFIG shows each live setting as it was set") {
   World world;
   int live = 0;
   for (const Setting& setting : all_settings()) {
@@ -78,7 +77,7 @@ TEST_CASE("CONFIG shows each live setting as it was set", "[settings]") {
   CHECK(world.changes == live);
 }
 
-TEST_CASE("CONFIG knows the names of settings, and which of them may change", "[settings]") {
+TEST_CASE("CONFIG knows the names of settings, and which of them may change") {
   World world;
   const auto all = world.configuration.parameters();
   const auto live = [&](std::string_view name) {
@@ -92,7 +91,7 @@ TEST_CASE("CONFIG knows the names of settings, and which of them may change", "[
   CHECK(live("seed") == std::string_view("none"));
 }
 
-TEST_CASE("settings that CONFIG cannot change are shown as they are", "[settings]") {
+TEST_CASE("settings that CONFIG cannot change are shown as they are") {
   World world;
   world.settings.server.bind = {"127.0.0.1", "-::1"};
   world.settings.log.file = "/var/log/sepal";
@@ -102,7 +101,7 @@ TEST_CASE("settings that CONFIG cannot change are shown as they are", "[settings
   CHECK(world.configuration.get("disk-reserve") == "1048576");
 }
 
-TEST_CASE("a draft changes nothing until it is applied", "[settings]") {
+TEST_CASE("a draft changes nothing until it is applied") {
   World world;
   const auto draft = world.configuration.draft();
   CHECK(draft->set("timeout", "7").empty());
@@ -117,7 +116,7 @@ TEST_CASE("a draft changes nothing until it is applied", "[settings]") {
   CHECK(world.changes == 1);
 }
 
-TEST_CASE("CONFIG SET takes the units of the file, and is strict where the reference is", "[settings]") {
+TEST_CASE("CONFIG SET takes the units of the file, and is strict where the reference is") {
   World world;
   CHECK(world.set("timeout", "10m").empty());
   CHECK(world.configuration.get("timeout") == "600");
@@ -137,7 +136,7 @@ TEST_CASE("CONFIG SET takes the units of the file, and is strict where the refer
   CHECK(world.configuration.get("bf-error-rate") == "0.001");
 }
 
-TEST_CASE("the journal keeps the policy that it had before it was off", "[settings]") {
+TEST_CASE("the journal keeps the policy that it had before it was off") {
   World world;
   CHECK(world.set("journal", "Always").empty());
   CHECK(world.set("journal", "off").empty());

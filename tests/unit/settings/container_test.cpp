@@ -7,7 +7,7 @@ namespace container_test {
 
 using namespace sepal::settings;
 
-TEST_CASE("the lowest limit of the control groups that a process is in counts", "[settings]") {
+TEST_CASE("the lowest limit of the control groups that a process is in counts") {
   const std::string version_1 = "5:memory:/docker/0123\n4:cpu,cpuacct:/docker/0123\n1:name=systemd:/x\n0::/y";
   struct Case {
     const char* what;

@@ -21,7 +21,7 @@ void rewrite(const Settings& settings) {
   if (const auto done = rewrite_config_file(settings); !done) FAIL(done.error().detail);
 }
 
-TEST_CASE("a rewrite changes the values that changed and nothing else", "[settings]") {
+TEST_CASE("a rewrite changes the values that changed and nothing else") {
   const TemporaryFile file(
       "# Mine.\n\nport=7000   # the port\n  maxmemory = 0 # none\n\"timeout\" = '5m'\nbind = [ "
       "\"127.0.0.1\", # local\n"
@@ -36,7 +36,7 @@ TEST_CASE("a rewrite changes the values that changed and nothing else", "[settin
         "bind = [\"0.0.0.0\"] # two\noutput_bytes_max = 2048\n");
 }
 
-TEST_CASE("a rewrite adds missing settings once, and only if they differ from the default", "[settings]") {
+TEST_CASE("a rewrite adds missing settings once, and only if they differ from the default") {
   const TemporaryFile file("port = 7000");
   Settings settings = load(file.path());
   settings.runtime.clients_max = 50;
@@ -49,7 +49,7 @@ TEST_CASE("a rewrite adds missing settings once, and only if they differ from th
   CHECK(load(file.path()).runtime.password == "a\"\\\n");
 }
 
-TEST_CASE("a rewrite finds values after characters of several bytes, and keeps line ends", "[settings]") {
+TEST_CASE("a rewrite finds values after characters of several bytes, and keeps line ends") {
   const TemporaryFile file(
       "# f\xc3\xbcr uns\r\ndir = \"d\xc3\xa4ta\" # \xc3\xa4\r\nport = 1 # \xe2\x82\xac\r\n");
   Settings settings = load(file.path());
@@ -63,7 +63,7 @@ TEST_CASE("a rewrite finds values after characters of several bytes, and keeps l
         "backlog = 3\r\n");
 }
 
-TEST_CASE("a rewritten file with every setting is read back unchanged", "[settings]") {
+TEST_CASE("a rewritten file with every setting is read back unchanged") {
   const TemporaryFile file("# empty\n");
   Settings settings = load(file.path());
   settings.server = {.bind = {"::1", "-10.0.0.1"},
@@ -87,7 +87,7 @@ TEST_CASE("a rewritten file with every setting is read back unchanged", "[settin
   CHECK(read.server.unix_socket_mode == 07);
 }
 
-TEST_CASE("a rewrite without changes does not touch the file", "[settings]") {
+TEST_CASE("a rewrite without changes does not touch the file") {
   const TemporaryFile file("port = 7000\n");
   struct stat before {};
   REQUIRE(::stat(file.path().c_str(), &before) == 0);
@@ -97,7 +97,7 @@ TEST_CASE("a rewrite without changes does not touch the file", "[settings]") {
   CHECK(before.st_ino == after.st_ino);
 }
 
-TEST_CASE("a rewrite keeps permissions, follows a link and leaves nothing behind", "[settings]") {
+TEST_CASE("a rewrite keeps permissions, follows a link and leaves nothing behind") {
   const TemporaryFile file("requirepass = \"x\"\n");
   REQUIRE(::chmod(file.path().c_str(), 0640) == 0);
   const std::string link = (file.directory() / "link.toml").string();
@@ -113,7 +113,7 @@ TEST_CASE("a rewrite keeps permissions, follows a link and leaves nothing behind
   CHECK(std::distance(std::filesystem::directory_iterator(file.directory()), {}) == 2);
 }
 
-TEST_CASE("a rewrite does not touch other files in the folder", "[settings]") {
+TEST_CASE("a rewrite does not touch other files in the folder") {
   const TemporaryFile file("requirepass = \"x\"\n");
   const std::string beside = file.path() + ".tmp";
   std::ofstream(beside) << "mine";
@@ -125,7 +125,7 @@ TEST_CASE("a rewrite does not touch other files in the folder", "[settings]") {
   CHECK(kept == "mine");
 }
 
-TEST_CASE("a value that no file can hold is refused, and the file stays", "[settings]") {
+TEST_CASE("a value that no file can hold is refused, and the file stays") {
   const TemporaryFile file("port = 7000\n");
   Settings settings = load(file.path());
   settings.runtime.password = "\xff";
@@ -135,7 +135,7 @@ TEST_CASE("a value that no file can hold is refused, and the file stays", "[sett
   CHECK(file.read() == "port = 7000\n");
 }
 
-TEST_CASE("a rewrite without a file is an error that says so", "[settings]") {
+TEST_CASE("a rewrite without a file is an error that says so") {
   CHECK(rewrite_config_file(Settings{}).error().code == Errc::not_found);
   Settings settings;
   {

@@ -38,13 +38,13 @@ std::string completed(std::string text) {
   return text;
 }
 
-TEST_CASE("the sample file is complete; with SEPAL_WRITE=1 this test adds what it lacks", "[settings]") {
+TEST_CASE("the sample file is complete; with SEPAL_WRITE=1 this test adds what it lacks") {
   const std::string text = sample_text();
   if (std::getenv("SEPAL_WRITE") != nullptr) std::ofstream(SEPAL_SAMPLE_CONFIG) << completed(text);
   CHECK(sample_text() == completed(text));
 }
 
-TEST_CASE("the sample file lacks a setting and a default, and both are added", "[settings]") {
+TEST_CASE("the sample file lacks a setting and a default, and both are added") {
   std::string text = sample_text();
   const std::string full = text;
   const std::size_t at = text.find("\n# Layers that one filter may grow to.");
@@ -54,7 +54,7 @@ TEST_CASE("the sample file lacks a setting and a default, and both are added", "
   CHECK(completed(text) == full);
 }
 
-TEST_CASE("the sample file shows every setting with its default, in the order of the table", "[settings]") {
+TEST_CASE("the sample file shows every setting with its default, in the order of the table") {
   const auto sample = parse_config(sample_text(), SEPAL_SAMPLE_CONFIG);
   if (!sample) FAIL(sample.error().detail);
   const Settings defaults;
@@ -69,7 +69,7 @@ TEST_CASE("the sample file shows every setting with its default, in the order of
   CHECK(shown == known);
 }
 
-TEST_CASE("every setting accepts the ends of its range, and refuses one past them", "[settings]") {
+TEST_CASE("every setting accepts the ends of its range, and refuses one past them") {
   for (const Setting& setting : all_settings()) {
     INFO(setting.key);
     const auto [min, max] = setting.range;
@@ -107,7 +107,7 @@ TEST_CASE("every setting accepts the ends of its range, and refuses one past the
   }
 }
 
-TEST_CASE("the default of every setting is within its range, and is read back as written", "[settings]") {
+TEST_CASE("the default of every setting is within its range, and is read back as written") {
   for (const Setting& setting : all_settings()) {
     INFO(setting.key);
     const Value usual = setting.get(Settings{});
@@ -119,7 +119,7 @@ TEST_CASE("the default of every setting is within its range, and is read back as
   }
 }
 
-TEST_CASE("sizes are written as in redis.conf", "[settings]") {
+TEST_CASE("sizes are written as in redis.conf") {
   const std::vector<std::pair<std::string, std::uint64_t>> sizes{
       {"0", 0},          {"10b", 10},           {"1k", 1000},          {"1kb", 1024},      {"1KB", 1024},
       {"5m", 5'000'000}, {"64Mb", 64ull << 20}, {"1g", 1'000'000'000}, {"2GB", 2ull << 30}};
@@ -132,7 +132,7 @@ TEST_CASE("sizes are written as in redis.conf", "[settings]") {
   CHECK(parse_bytes("17179869183gb") == 17179869183ull << 30);
 }
 
-TEST_CASE("times are seconds with or without a unit", "[settings]") {
+TEST_CASE("times are seconds with or without a unit") {
   CHECK(parse_seconds("0") == 0);
   CHECK(parse_seconds("90") == 90);
   CHECK(parse_seconds("90s") == 90);

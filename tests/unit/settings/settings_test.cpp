@@ -34,7 +34,7 @@ std::string file_error(const std::string& text) {
   return error;
 }
 
-TEST_CASE("without arguments the defaults apply, with one worker for each core", "[settings]") {
+TEST_CASE("without arguments the defaults apply, with one worker for each core") {
   const Settings settings = settings_of({});
   CHECK(differences_from_defaults(settings).empty());
   CHECK(settings.server.worker_count == std::max(1u, std::thread::hardware_concurrency()));
@@ -42,7 +42,7 @@ TEST_CASE("without arguments the defaults apply, with one worker for each core",
   CHECK(settings.config_file.empty());
 }
 
-TEST_CASE("a flag overrides the file, and the file overrides the default", "[settings]") {
+TEST_CASE("a flag overrides the file, and the file overrides the default") {
   const TemporaryFile file("port = 7000\nmaxclients = 5\n");
   const Settings settings = settings_of({"--port", "7001", "--config", file.path()});
   CHECK(settings.server.port == 7001);
@@ -51,11 +51,11 @@ TEST_CASE("a flag overrides the file, and the file overrides the default", "[set
   CHECK(settings.config_file == file.path());
 }
 
-TEST_CASE("the last value of a repeated flag counts", "[settings]") {
+TEST_CASE("the last value of a repeated flag counts") {
   CHECK(settings_of({"--port", "1", "--port=2"}).server.port == 2);
 }
 
-TEST_CASE("every flag reaches its field", "[settings]") {
+TEST_CASE("every flag reaches its field") {
   // clang-format off
   const Settings s = settings_of({
       "--bind", "0.0.0.0 ::1,-fe80::1%eth0", "--threads", "3", "--dir", "/var/lib/sepal", "--save-interval",
@@ -104,7 +104,7 @@ TEST_CASE("every flag reaches its field", "[settings]") {
   CHECK(s.stop_seconds_max == 172800);
 }
 
-TEST_CASE("the text of a flag is taken unchanged, whatever it looks like", "[settings]") {
+TEST_CASE("the text of a flag is taken unchanged, whatever it looks like") {
   for (const std::string password :
        {"[a,b]", "\"quoted\"", "'single'", "{}", "a b", "-x", "%%", "=", "#x", "\\n"}) {
     CHECK(settings_of({"--requirepass=" + password}).runtime.password == password);
@@ -113,7 +113,7 @@ TEST_CASE("the text of a flag is taken unchanged, whatever it looks like", "[set
   CHECK(settings_of({"--log-file", ""}).log.file.empty());
 }
 
-TEST_CASE("a file may have numbers, texts with units, arrays and octal permissions", "[settings]") {
+TEST_CASE("a file may have numbers, texts with units, arrays and octal permissions") {
   const TemporaryFile file(
       "bind = [\"127.0.0.1\",\n  \"::1\"]\nunixsocket_mode = 0o660\nmaxmemory = 1_048_576\noutput_bytes_max "
       "= \"2K\"\n"
@@ -132,7 +132,7 @@ TEST_CASE("a file may have numbers, texts with units, arrays and octal permissio
   CHECK(s.server.worker_count == 2);
 }
 
-TEST_CASE("the error for an unknown setting names its line and a likely setting", "[settings]") {
+TEST_CASE("the error for an unknown setting names its line and a likely setting") {
   CHECK(file_error("port = 1\n\nprot = 6380\n") ==
         "sepald.toml:3: unknown setting 'prot'; did you mean 'port'?");
   CHECK(file_error("save-interval = 1\n") ==
@@ -145,7 +145,7 @@ TEST_CASE("the error for an unknown setting names its line and a likely setting"
         "sepald.toml:2: unknown setting 'server'; settings stand at the top of the file, without [sections]");
 }
 
-TEST_CASE("the error for a value of the wrong kind says what was found and what is allowed", "[settings]") {
+TEST_CASE("the error for a value of the wrong kind says what was found and what is allowed") {
   CHECK(file_error("port = \"abc\"") ==
         "sepald.toml:1: port is the text \"abc\": must be a whole number between 0 and 65535");
   CHECK(file_error("port = 1.5") == "sepald.toml:1: port is 1.5: must be a whole number between 0 and 65535");
@@ -174,7 +174,7 @@ TEST_CASE("the error for a value of the wrong kind says what was found and what 
   CHECK(file_error("log_file = \"a\\u0000b\"").find("without NUL") != std::string::npos);
 }
 
-TEST_CASE("the error for a text without quotes names the setting and shows the line to write", "[settings]") {
+TEST_CASE("the error for a text without quotes names the setting and shows the line to write") {
   CHECK(file_error("port = 1\nmaxmemory = 2gb # of 4\n") ==
         "sepald.toml:2: maxmemory is 2gb: a text stands in double quotes, as in maxmemory = \"2gb\"");
   CHECK(file_error("bind = 127.0.0.1") ==
@@ -204,7 +204,7 @@ TEST_CASE("the error for a text without quotes names the setting and shows the l
   CHECK(file_error("dir = \"data").starts_with("sepald.toml:1: dir: "));
 }
 
-TEST_CASE("no error shows a password that stands without quotes", "[settings]") {
+TEST_CASE("no error shows a password that stands without quotes") {
   CHECK(file_error("requirepass = hunter2") ==
         "sepald.toml:1: requirepass is not a text: a text stands in double quotes");
   CHECK(file_error("requirepass = 'hunter2") == "sepald.toml:1: requirepass: a text stands in double quotes");
@@ -213,7 +213,7 @@ TEST_CASE("no error shows a password that stands without quotes", "[settings]") 
   CHECK(file_error("dir = data requirepass = hunter2").find("hunter2") == std::string::npos);
 }
 
-TEST_CASE("a file that is no TOML is refused, and the error names the line", "[settings]") {
+TEST_CASE("a file that is no TOML is refused, and the error names the line") {
   const std::string of_redis = file_error("# of Redis\nport 6379\n");
   CHECK(of_redis.starts_with("sepald.toml:2: "));
   CHECK(of_redis.ends_with("; a line is NAME = VALUE, as in port = 6379"));
@@ -223,8 +223,7 @@ TEST_CASE("a file that is no TOML is refused, and the error names the line", "[s
   CHECK(file_error("maxmemory = 99999999999999999999").rfind("sepald.toml:1: ", 0) == 0);
 }
 
-TEST_CASE("a file that is missing, empty, a directory or endless is refused, and the error names it",
-          "[settings]") {
+TEST_CASE("a file that is missing, empty, a directory or endless is refused, and the error names it") {
   CHECK(error_of({"--config", "/nowhere/x.toml"}) ==
         "/nowhere/x.toml: cannot be opened: No such file or directory");
   CHECK(file_error("") == "sepald.toml: is empty");
@@ -233,7 +232,7 @@ TEST_CASE("a file that is missing, empty, a directory or endless is refused, and
   CHECK(error_of({"--config", "/dev/zero"}).find("/dev/zero: is longer than") == 0);
 }
 
-TEST_CASE("a flag out of range is refused with the range", "[settings]") {
+TEST_CASE("a flag out of range is refused with the range") {
   CHECK(error_of({"--port", "70000"}) == "--port 70000: must be between 0 and 65535");
   CHECK(error_of({"--port", "-1"}) == "--port -1: must be a whole number between 0 and 65535");
   CHECK(error_of({"--port", "x"}) == "--port x: must be a whole number between 0 and 65535");
@@ -243,7 +242,7 @@ TEST_CASE("a flag out of range is refused with the range", "[settings]") {
   CHECK(error_of({"--bf-error-rate", "1"}) == "--bf-error-rate 1: must be a number from 1e-15 to below 1");
 }
 
-TEST_CASE("the error for an unknown flag names it, and a likely flag", "[settings]") {
+TEST_CASE("the error for an unknown flag names it, and a likely flag") {
   CHECK(error_of({"--save-interval"}) == "--save-interval needs a value");
   CHECK(error_of({"--prot", "1"}) == "unknown flag '--prot'; did you mean '--port'?");
   CHECK(error_of({"--save_interval=5"}) == "unknown flag '--save_interval'; did you mean '--save-interval'?");
@@ -253,7 +252,7 @@ TEST_CASE("the error for an unknown flag names it, and a likely flag", "[setting
   CHECK(error_of({"--port"}).find("--port") != std::string::npos);
 }
 
-TEST_CASE("a flag is never taken as the value of the flag before it", "[settings]") {
+TEST_CASE("a flag is never taken as the value of the flag before it") {
   CHECK(error_of({"--config", "--port", "6380"}) == "--config needs a value, and --port follows it");
   CHECK(error_of({"--protected-mode", "--check-config"}) ==
         "--protected-mode needs a value, and --check-config follows it");
@@ -270,14 +269,14 @@ TEST_CASE("a flag is never taken as the value of the flag before it", "[settings
   CHECK(settings_of({"--check-config", "--port", "1"}).server.port == 1);
 }
 
-TEST_CASE("the help says how several addresses are given", "[settings]") {
+TEST_CASE("the help says how several addresses are given") {
   const auto help = read({"--help"});
   REQUIRE(help.ok());
   CHECK(help->text.find("as one value (\"ADDRESS ADDRESS\")") != std::string::npos);
   CHECK(help->text.find("If a flag is given twice, the last one counts.") != std::string::npos);
 }
 
-TEST_CASE("an address is a number, a name or a star", "[settings]") {
+TEST_CASE("an address is a number, a name or a star") {
   for (const std::string good :
        {"0.0.0.0", "-::", "localhost", "*", "-::*", "db-1.example.org", "::ffff:1.2.3.4"}) {
     CHECK(settings_of({"--bind", good}).server.bind == std::vector<std::string>{good});
@@ -295,12 +294,12 @@ TEST_CASE("an address is a number, a name or a star", "[settings]") {
   CHECK(error_of({"--bind", many}).ends_with("\"*\""));
 }
 
-TEST_CASE("a server that no client could reach is refused", "[settings]") {
+TEST_CASE("a server that no client could reach is refused") {
   CHECK(error_of({"--bind", ""}).find("no client could connect") != std::string::npos);
   CHECK(settings_of({"--bind", "", "--unixsocket", "/tmp/s"}).server.bind.empty());
 }
 
-TEST_CASE("help and version are printed before anything is checked", "[settings]") {
+TEST_CASE("help and version are printed before anything is checked") {
   const auto help = read({"--help", "--port", "70000"});
   REQUIRE(help.ok());
   CHECK(help->action == Invocation::Action::print_and_exit);
@@ -313,7 +312,7 @@ TEST_CASE("help and version are printed before anything is checked", "[settings]
   CHECK(version->text == "sepald 1.2.3\n");
 }
 
-TEST_CASE("check-config reports what differs and hides the password", "[settings]") {
+TEST_CASE("check-config reports what differs and hides the password") {
   const auto checked =
       read({"--check-config", "--port", "7000", "--requirepass", "tell-nobody", "--timeout", "60"});
   REQUIRE(checked.ok());

@@ -19,7 +19,7 @@ Settings settings_for(std::uint32_t workers) {
 
 }  // namespace
 
-TEST_CASE("a large machine keeps the defaults, and the filters get what they leave", "[settings]") {
+TEST_CASE("a large machine keeps the defaults, and the filters get what they leave") {
   const Settings settings = settings_for(4);
   const MemoryShares shares = memory_shares(64 * gib, settings);
   CHECK(shares.clients == settings.runtime.clients_memory_max);
@@ -27,7 +27,7 @@ TEST_CASE("a large machine keeps the defaults, and the filters get what they lea
   CHECK(shares.filters == 64 * gib - shares.clients - 4 * shares.scripts - gib);
 }
 
-TEST_CASE("a small container lowers the defaults to an eighth each", "[settings]") {
+TEST_CASE("a small container lowers the defaults to an eighth each") {
   const MemoryShares shares = memory_shares(256 * mib, settings_for(1));
   CHECK(shares.clients == 32 * mib);
   CHECK(shares.scripts == 32 * mib);
@@ -35,7 +35,7 @@ TEST_CASE("a small container lowers the defaults to an eighth each", "[settings]
   CHECK(memory_shares(256 * mib, settings_for(2)).scripts == 16 * mib);
 }
 
-TEST_CASE("values that were set are kept", "[settings]") {
+TEST_CASE("values that were set are kept") {
   Settings settings = settings_for(2);
   settings.runtime.clients_memory_max = 100 * mib;
   settings.runtime.script_memory_max = 20 * mib;
@@ -48,14 +48,14 @@ TEST_CASE("values that were set are kept", "[settings]") {
   CHECK(memory_shares(256 * mib, settings).filters == (256 - 32 - 2 * 20 - 32) * mib);
 }
 
-TEST_CASE("the filters get a quarter at least", "[settings]") {
+TEST_CASE("the filters get a quarter at least") {
   Settings settings = settings_for(8);
   settings.runtime.clients_memory_max = gib;
   CHECK(memory_shares(256 * mib, settings).filters == 64 * mib);
   CHECK(memory_shares(64 * mib, settings_for(8)).filters == 16 * mib);
 }
 
-TEST_CASE("where nothing is known, nothing is limited", "[settings]") {
+TEST_CASE("where nothing is known, nothing is limited") {
   const Settings settings = settings_for(2);
   const MemoryShares shares = memory_shares(0, settings);
   CHECK(shares.filters == 0);
@@ -63,7 +63,7 @@ TEST_CASE("where nothing is known, nothing is limited", "[settings]") {
   CHECK(shares.scripts == settings.runtime.script_memory_max);
 }
 
-TEST_CASE("a small disk lowers the journal's segment and the reserve", "[settings]") {
+TEST_CASE("a small disk lowers the journal's segment and the reserve") {
   Settings settings = settings_for(1);
   CHECK(disk_shares(64 * mib, settings).journal_segment == 4 * mib);
   CHECK(disk_shares(64 * mib, settings).reserve == 16 * mib);

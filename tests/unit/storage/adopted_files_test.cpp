@@ -14,10 +14,7 @@ using namespace sepal;
 using namespace sepal::storage;
 using keyspace::DatabaseKey;
 using keyspace::ImageFile;
-using test::replay;
-using test::SimulatedDisk;
-using test::some_key;
-using test::Survival;
+using namespace test;
 
 namespace {
 
@@ -60,7 +57,7 @@ struct Recovered {
 
 }  // namespace
 
-TEST_CASE("a written file survives a power cut, and restores the filter", "[storage][adopted]") {
+TEST_CASE("a written file survives a power cut, and restores the filter") {
   Directory directory;
   const auto filter = filter_with(50);
   const auto written = directory.files->write(filter, {});
@@ -71,7 +68,7 @@ TEST_CASE("a written file survives a power cut, and restores the filter", "[stor
   CHECK(test::same(*test::held_filter(*read), *filter));
 }
 
-TEST_CASE("a replaced or missing file is damage", "[storage][adopted]") {
+TEST_CASE("a replaced or missing file is damage") {
   Directory directory;
   const auto first = directory.files->write(filter_with(50), {});
   const auto second = directory.files->write(filter_with(51), {});
@@ -88,8 +85,7 @@ TEST_CASE("a replaced or missing file is damage", "[storage][adopted]") {
   CHECK(error(*second).find("not the file") != std::string::npos);
 }
 
-TEST_CASE("a file that could not be written leaves nothing behind, whichever operation fails",
-          "[storage][adopted][fault]") {
+TEST_CASE("a file that could not be written leaves nothing behind, whichever operation fails") {
   const auto filter = filter_with(50);
   Directory trial;
   const std::uint64_t before = trial.disk.operation_count();
@@ -108,14 +104,14 @@ TEST_CASE("a file that could not be written leaves nothing behind, whichever ope
   }
 }
 
-TEST_CASE("a cancelled write leaves nothing behind", "[storage][adopted]") {
+TEST_CASE("a cancelled write leaves nothing behind") {
   Directory directory;
   const auto written = directory.files->write(filter_with(50), [](const Progress&) { return false; });
   REQUIRE_FALSE(written);
   CHECK(directory.names().empty());
 }
 
-TEST_CASE("a file is removed when a generation holds its filter, and not before", "[storage][adopted]") {
+TEST_CASE("a file is removed when a generation holds its filter, and not before") {
   Directory directory;
   const auto first = directory.files->write(filter_with(1), {});
   const auto second = directory.files->write(filter_with(2), {});
@@ -132,8 +128,7 @@ TEST_CASE("a file is removed when a generation holds its filter, and not before"
   CHECK(directory.names().empty());
 }
 
-TEST_CASE("a start removes files that no record names, and continues above the numbers of the others",
-          "[storage][adopted]") {
+TEST_CASE("a start removes files that no record names, and continues above the numbers of the others") {
   Directory directory;
   for (int i = 0; i < 3; ++i) REQUIRE(directory.files->write(filter_with(1), {}));
   directory.disk.put("data/adopted-000000000009.tmp", test::Bytes(3));
@@ -149,7 +144,7 @@ TEST_CASE("a start removes files that no record names, and continues above the n
   CHECK(directory.names() == std::vector<std::string>{"adopted-000000000003", "adopted-9"});
 }
 
-TEST_CASE("after the highest number of an adopted file the numbers begin anew", "[storage][adopted]") {
+TEST_CASE("after the highest number of an adopted file the numbers begin anew") {
   Directory directory;
   directory.reopen({{.number = 1, .position = 50}, {.number = format::adopted_number_max, .position = 60}});
   const auto next = directory.files->write(filter_with(1), {});
@@ -157,8 +152,7 @@ TEST_CASE("after the highest number of an adopted file the numbers begin anew", 
   CHECK(next->number == 2);
 }
 
-TEST_CASE("replay puts adopted filters under their keys, and applies later changes to them",
-          "[storage][replay][adopted]") {
+TEST_CASE("replay puts adopted filters under their keys, and applies later changes to them") {
   Directory directory;
   const auto large = filter_with(50);
   const auto small = filter_with(3, 10);
@@ -192,8 +186,7 @@ TEST_CASE("replay puts adopted filters under their keys, and applies later chang
   CHECK(recovered.report->named[0].position == named_until);
 }
 
-TEST_CASE("a memory limit that was lowered later does not stop the replay of a recorded filter",
-          "[storage][replay][adopted]") {
+TEST_CASE("a memory limit that was lowered later does not stop the replay of a recorded filter") {
   test::JournalFiles journal;
   journal.adopted(some_key, {.image = value::image_of(*filter_with(3, 10))});
   journal.end_frame();
@@ -206,8 +199,7 @@ TEST_CASE("a memory limit that was lowered later does not stop the replay of a r
   CHECK(sepal::test::filter_at(filters.keyspace, some_key) != nullptr);
 }
 
-TEST_CASE("a record whose file is missing or damaged stops the start, and salvage goes on without it",
-          "[storage][replay][adopted]") {
+TEST_CASE("a record whose file is missing or damaged stops the start, and salvage goes on without it") {
   const bool missing = GENERATE(true, false);
   Directory directory;
   const auto file = directory.files->write(filter_with(50), {});
@@ -243,7 +235,7 @@ TEST_CASE("a record whose file is missing or damaged stops the start, and salvag
   CHECK(salvaged->lost.size() == 2);
 }
 
-TEST_CASE("verify names files that are not needed any more", "[storage][examine][adopted]") {
+TEST_CASE("verify names files that are not needed any more") {
   Directory directory;
   const auto file = directory.files->write(filter_with(50), {});
   REQUIRE((file && directory.files->write(filter_with(1), {})));

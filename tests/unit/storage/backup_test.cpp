@@ -11,9 +11,7 @@ namespace backup_test {
 
 using namespace sepal;
 using namespace sepal::storage;
-using test::Filters;
-using test::SimulatedDisk;
-using test::Survival;
+using namespace test;
 
 namespace {
 
@@ -41,7 +39,7 @@ std::size_t filters_in(SimulatedDisk& disk, const Path& path) {
 
 }  // namespace
 
-TEST_CASE("a copy of a stopped directory verifies, loads, and says what it has", "[storage]") {
+TEST_CASE("a copy of a stopped directory verifies, loads, and says what it has") {
   SimulatedDisk disk;
   make_data(disk);
   const auto report = copy(disk);
@@ -55,7 +53,7 @@ TEST_CASE("a copy of a stopped directory verifies, loads, and says what it has",
   CHECK(filters_in(disk, "backup") == 2);
 }
 
-TEST_CASE("linked files take no room, and are copied where the file system has no links", "[storage]") {
+TEST_CASE("linked files take no room, and are copied where the file system has no links") {
   SimulatedDisk disk;
   make_data(disk);
   const auto linked = copy(disk, true);
@@ -70,7 +68,7 @@ TEST_CASE("linked files take no room, and are copied where the file system has n
   CHECK(require_whole(disk, "backup", {}));
 }
 
-TEST_CASE("a copy survives the power cut after it", "[storage]") {
+TEST_CASE("a copy survives the power cut after it") {
   SimulatedDisk disk;
   make_data(disk);
   REQUIRE(copy(disk));
@@ -80,7 +78,7 @@ TEST_CASE("a copy survives the power cut after it", "[storage]") {
   CHECK(filters_in(*crashed, "backup") == 2);
 }
 
-TEST_CASE("an existing folder is never copied into", "[storage]") {
+TEST_CASE("an existing folder is never copied into") {
   SimulatedDisk disk;
   make_data(disk);
   REQUIRE(copy(disk, true));
@@ -91,7 +89,7 @@ TEST_CASE("an existing folder is never copied into", "[storage]") {
   CHECK(disk.files() == before);
 }
 
-TEST_CASE("a failure at any step, or a full disk, is an error and leaves the source as it was", "[storage]") {
+TEST_CASE("a failure at any step, or a full disk, is an error and leaves the source as it was") {
   SimulatedDisk counted;
   make_data(counted);
   counted.restart_count();
@@ -122,8 +120,7 @@ TEST_CASE("a failure at any step, or a full disk, is an error and leaves the sou
   }
 }
 
-TEST_CASE("a save that ends before all files are held makes the copy of a running server begin again",
-          "[storage]") {
+TEST_CASE("a save that ends before all files are held makes the copy of a running server begin again") {
   SimulatedDisk disk;
   make_data(disk);
   bool saved = false;
@@ -142,8 +139,7 @@ TEST_CASE("a save that ends before all files are held makes the copy of a runnin
   CHECK(again->items > 200);
 }
 
-TEST_CASE("the copy of a running journal ends at the given position, and a lost part of it is noticed",
-          "[storage][journal]") {
+TEST_CASE("the copy of a running journal ends at the given position, and a lost part of it is noticed") {
   test::JournalFixture fixture;
   REQUIRE(DataDirectory::open(fixture.disk, "d", 1, std::nullopt));
   fixture.open();
@@ -174,7 +170,7 @@ TEST_CASE("the copy of a running journal ends at the given position, and a lost 
   CHECK_FALSE(require_whole(fixture.disk, "backup", {}));
 }
 
-TEST_CASE("only data is put aside, and the copy takes its place", "[storage]") {
+TEST_CASE("only data is put aside, and the copy takes its place") {
   SimulatedDisk disk;
   make_data(disk);
   REQUIRE(copy(disk));
@@ -260,8 +256,7 @@ bool old_is_aside(const SimulatedDisk& disk) {
 
 }  // namespace
 
-TEST_CASE("a restore that is cut off at any step leaves the old data, the new, or a refusal",
-          "[storage][fault]") {
+TEST_CASE("a restore that is cut off at any step leaves the old data, the new, or a refusal") {
   for (const bool has_data : {false, true}) {
     SimulatedDisk counted;
     prepare_restore(counted, has_data);
@@ -298,7 +293,7 @@ TEST_CASE("a restore that is cut off at any step leaves the old data, the new, o
   }
 }
 
-TEST_CASE("a restore that fails at any step is refused or has changed nothing", "[storage][fault]") {
+TEST_CASE("a restore that fails at any step is refused or has changed nothing") {
   SimulatedDisk counted;
   prepare_restore(counted, true);
   REQUIRE(put_in_place(counted, "data"));

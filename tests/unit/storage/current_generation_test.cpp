@@ -13,9 +13,7 @@ namespace current_generation_test {
 
 using namespace sepal;
 using namespace sepal::storage;
-using test::FileMap;
-using test::mentions;
-using test::SimulatedDisk;
+using namespace test;
 
 namespace {
 
@@ -74,8 +72,7 @@ bool any_damage(SimulatedDisk& disk) {
 
 }  // namespace
 
-TEST_CASE("a start without CURRENT is refused if a generation was saved, and the error says how to name it",
-          "[storage][current]") {
+TEST_CASE("a start without CURRENT is refused if a generation was saved, and the error says how to name it") {
   FileMap files = without_current();
   const Error error = refused(files);
   CHECK(error.code == Errc::damaged);
@@ -92,7 +89,7 @@ TEST_CASE("a start without CURRENT is refused if a generation was saved, and the
   CHECK(outcome.filters.size() == 1);
 }
 
-TEST_CASE("the error names the newest whole generation", "[storage][current]") {
+TEST_CASE("the error names the newest whole generation") {
   FileMap files = without_current();
   // A later save has begun.
   files["data/generation-000000000002/pack-0"] = {};
@@ -105,7 +102,7 @@ TEST_CASE("the error names the newest whole generation", "[storage][current]") {
   CHECK(mentions(error, "sepal salvage"));
 }
 
-TEST_CASE("a first save that crashed before it wrote CURRENT is used", "[storage][current]") {
+TEST_CASE("a first save that crashed before it wrote CURRENT is used") {
   FileMap files = without_current();
   name_in_first(files, generation);
   const auto disk = disk_of(files);
@@ -117,7 +114,7 @@ TEST_CASE("a first save that crashed before it wrote CURRENT is used", "[storage
   CHECK_FALSE(disk->files().contains("data/FIRST"));
 }
 
-TEST_CASE("a first save that crashed before its MANIFEST was whole is ignored", "[storage][current]") {
+TEST_CASE("a first save that crashed before its MANIFEST was whole is ignored") {
   FileMap files = without_current();
   name_in_first(files, generation);
   files[folder + "MANIFEST"].pop_back();
@@ -129,8 +126,7 @@ TEST_CASE("a first save that crashed before its MANIFEST was whole is ignored", 
   CHECK_FALSE(disk->files().contains(folder + "MANIFEST"));
 }
 
-TEST_CASE("with a FIRST that is damaged or names another generation, the start is refused",
-          "[storage][current]") {
+TEST_CASE("with a FIRST that is damaged or names another generation, the start is refused") {
   FileMap files = without_current();
   name_in_first(files, "generation-000000000002");
   refused(files);
@@ -140,8 +136,7 @@ TEST_CASE("with a FIRST that is damaged or names another generation, the start i
 }
 
 TEST_CASE(
-    "salvage takes the newest whole generation without CURRENT, and the journal after a crashed first save",
-    "[storage][current]") {
+    "salvage takes the newest whole generation without CURRENT, and the journal after a crashed first save") {
   test::Sample sample(3);
   FileMap files = without_current();
   files["data/generation-000000000002/pack-0"] = {};

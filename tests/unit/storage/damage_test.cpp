@@ -12,9 +12,7 @@ namespace damage_test {
 
 using namespace sepal;
 using namespace sepal::storage;
-using test::Bytes;
-using test::FileMap;
-using test::SimulatedDisk;
+using namespace test;
 
 namespace {
 
@@ -80,8 +78,7 @@ std::size_t image_of(const Bytes& pack) {
 
 }  // namespace
 
-TEST_CASE("a generation with any changed byte is refused, and the error names the file",
-          "[storage][exhaustive]") {
+TEST_CASE("a generation with any changed byte is refused, and the error names the file", "[exhaustive]") {
   const FileMap files = small_generation();
   REQUIRE_FALSE(loaded(files).error);
   REQUIRE(files.size() == 5);  // CURRENT, SEED, MANIFEST, pack-0, filter-1-0
@@ -100,8 +97,7 @@ TEST_CASE("a generation with any changed byte is refused, and the error names th
   }
 }
 
-TEST_CASE("a generation with a file that is cut or too long is refused, and the error names the file",
-          "[storage]") {
+TEST_CASE("a generation with a file that is cut or too long is refused, and the error names the file") {
   const FileMap files = small_generation();
   for (const auto& [path, contents] : files) {
     for (std::size_t length = 0; length <= contents.size() + 1; ++length) {
@@ -117,7 +113,7 @@ TEST_CASE("a generation with a file that is cut or too long is refused, and the 
   }
 }
 
-TEST_CASE("damage is reported with file, offset and advice", "[storage]") {
+TEST_CASE("damage is reported with file, offset and advice") {
   FileMap files = small_generation();
   files[folder + "filter-1-0"].back() ^= std::byte{1};
   const Error error = refused(files, folder + "filter-1-0");
@@ -130,7 +126,7 @@ TEST_CASE("damage is reported with file, offset and advice", "[storage]") {
           "directory from a backup, or save what is whole with sepal salvage");
 }
 
-TEST_CASE("a missing file is refused, and the error says which file names it", "[storage]") {
+TEST_CASE("a missing file is refused, and the error says which file names it") {
   for (const std::string name : {"MANIFEST", "pack-0", "filter-1-0"}) {
     FileMap files = small_generation();
     files.erase(folder + name);
@@ -141,13 +137,13 @@ TEST_CASE("a missing file is refused, and the error says which file names it", "
   }
 }
 
-TEST_CASE("files that the manifest does not list are ignored", "[storage]") {
+TEST_CASE("files that the manifest does not list are ignored") {
   FileMap files = small_generation();
   files[folder + "filter-1-99"] = Bytes(10);
   CHECK_FALSE(loaded(files).error);
 }
 
-TEST_CASE("a file that is whole but belongs elsewhere is refused", "[storage]") {
+TEST_CASE("a file that is whole but belongs elsewhere is refused") {
   FileMap files = small_generation();
   // The files of two filters that differ only in their bits have the same length.
   FileMap other = files;
@@ -169,7 +165,7 @@ TEST_CASE("a file that is whole but belongs elsewhere is refused", "[storage]") 
   CHECK(mentions(refused(renamed, "data/generation-000000000002/MANIFEST"), "another generation"));
 }
 
-TEST_CASE("a file of another version is unsupported, whatever else it holds", "[storage]") {
+TEST_CASE("a file of another version is unsupported, whatever else it holds") {
   for (const std::string name : {"MANIFEST", "pack-0", "filter-1-0"}) {
     FileMap files = small_generation();
     const std::uint32_t known = name == "MANIFEST" ? format::manifest_version : format::version;
@@ -184,7 +180,7 @@ TEST_CASE("a file of another version is unsupported, whatever else it holds", "[
   }
 }
 
-TEST_CASE("a version that no newer Sepal can have is damage", "[storage]") {
+TEST_CASE("a version that no newer Sepal can have is damage") {
   FileMap files = small_generation();
   files[folder + "MANIFEST"][offsetof(format::ManifestHead, version) + 3] = std::byte{64};
   const Error error = refused(files, folder + "MANIFEST");
@@ -193,8 +189,7 @@ TEST_CASE("a version that no newer Sepal can have is damage", "[storage]") {
 }
 
 // No release wrote a version below 4.
-TEST_CASE("a file of a version older than the first release is refused, with the versions that are read",
-          "[storage]") {
+TEST_CASE("a file of a version older than the first release is refused, with the versions that are read") {
   for (const std::string name : {"MANIFEST", "pack-0", "filter-1-0"}) {
     for (const std::uint8_t version : {0, 1, 3}) {
       FileMap files = small_generation();
@@ -208,7 +203,7 @@ TEST_CASE("a file of a version older than the first release is refused, with the
   }
 }
 
-TEST_CASE("a CURRENT that names no generation is refused with advice", "[storage]") {
+TEST_CASE("a CURRENT that names no generation is refused with advice") {
   FileMap files = small_generation();
   const std::string line = format::sealed_line("CURRENT", "../other");
   const auto bytes = format::bytes_of(std::string_view(line));
@@ -216,7 +211,7 @@ TEST_CASE("a CURRENT that names no generation is refused with advice", "[storage
   CHECK(mentions(refused(files, "data/CURRENT"), "restore it from a backup"));
 }
 
-TEST_CASE("absurd lengths with right checksums are refused", "[storage]") {
+TEST_CASE("absurd lengths with right checksums are refused") {
   for (const std::uint32_t length : {std::uint32_t{100'000}, std::uint32_t{0xffffffff}}) {
     const Error key = refused_record(
         [&](Bytes& pack) { change_head(pack, [&](format::RecordHead& head) { head.key_bytes = length; }); });
@@ -234,7 +229,7 @@ TEST_CASE("absurd lengths with right checksums are refused", "[storage]") {
   }
 }
 
-TEST_CASE("a wrong image header with right checksums is refused before it allocates", "[storage]") {
+TEST_CASE("a wrong image header with right checksums is refused before it allocates") {
   const auto lie = [](std::size_t offset, std::uint64_t value, std::size_t length) {
     return refused_record([&](Bytes& pack) { std::memcpy(&pack[image_of(pack) + offset], &value, length); });
   };
@@ -249,7 +244,7 @@ TEST_CASE("a wrong image header with right checksums is refused before it alloca
   CHECK(lie(layer + 32, ~std::uint64_t{0}, 8).code == Errc::damaged);  // item count
 }
 
-TEST_CASE("a wrong database number, a wrong magic and wrong counts are refused", "[storage]") {
+TEST_CASE("a wrong database number, a wrong magic and wrong counts are refused") {
   const Error database = refused_record([](Bytes& pack) {
     change_head(pack, [](format::RecordHead& head) { head.database = keyspace::database_count; });
   });

@@ -11,9 +11,7 @@ namespace data_directory_test {
 
 using namespace sepal;
 using namespace sepal::storage;
-using test::contains;
-using test::Filters;
-using test::SimulatedDisk;
+using namespace test;
 
 namespace {
 
@@ -60,8 +58,7 @@ void fill_with_all_kinds(Filters& filters) {
 }  // namespace
 
 TEST_CASE(
-    "the notes of a data directory are read beside the process that has it, until the next one opens it",
-    "[storage]") {
+    "the notes of a data directory are read beside the process that has it, until the next one opens it") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
   CHECK(read_notes(*disk, folder.path())->empty());
@@ -82,7 +79,7 @@ TEST_CASE(
   CHECK(read_notes(*disk, folder.path())->empty());
 }
 
-TEST_CASE("a lock file without whole lines, or too long to be one, has no notes", "[storage]") {
+TEST_CASE("a lock file without whole lines, or too long to be one, has no notes") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
   const auto notes_of = [&](const std::string& text) {
@@ -98,14 +95,14 @@ TEST_CASE("a lock file without whole lines, or too long to be one, has no notes"
   CHECK(notes_of("12\n" + std::string(65'533, '\n')).empty());
 }
 
-TEST_CASE("a load restores every saved filter: all kinds, keys and databases", "[storage]") {
+TEST_CASE("a load restores every saved filter: all kinds, keys and databases") {
   SimulatedDisk disk;
   Filters filters;
   fill_with_all_kinds(filters);
   check_round_trip(disk, "data", filters);
 }
 
-TEST_CASE("filters with a file of their own and filters in the pack are restored alike", "[storage]") {
+TEST_CASE("filters with a file of their own and filters in the pack are restored alike") {
   SimulatedDisk disk;
   Filters filters;
   fill_with_all_kinds(filters);
@@ -117,7 +114,7 @@ TEST_CASE("filters with a file of their own and filters in the pack are restored
   CHECK_FALSE(disk.files().contains("all-own/generation-000000000001/pack-0"));
 }
 
-TEST_CASE("bitmaps of several chunks, cut in the middle of layers, are restored", "[storage]") {
+TEST_CASE("bitmaps of several chunks, cut in the middle of layers, are restored") {
   SimulatedDisk disk;
   Filters filters;
   filters.add(0, "large", 100, {.error_rate = 1e-6, .capacity = 400'000, .expansion = 2, .seed = 3});
@@ -126,12 +123,12 @@ TEST_CASE("bitmaps of several chunks, cut in the middle of layers, are restored"
   check_round_trip(disk, "own", filters, {.own_file_bytes_min = 1});
 }
 
-TEST_CASE("an empty keyspace is saved and loaded as an empty keyspace", "[storage]") {
+TEST_CASE("an empty keyspace is saved and loaded as an empty keyspace") {
   SimulatedDisk disk;
   check_round_trip(disk, "data", Filters());
 }
 
-TEST_CASE("a new directory has nothing to load", "[storage]") {
+TEST_CASE("a new directory has nothing to load") {
   SimulatedDisk disk;
   const auto loaded = test::load(*opened(disk));
   CHECK_FALSE(loaded.error);
@@ -139,7 +136,7 @@ TEST_CASE("a new directory has nothing to load", "[storage]") {
   CHECK(loaded.filters.empty());
 }
 
-TEST_CASE("the real disk keeps filters, in a directory whose parents sepald creates", "[storage]") {
+TEST_CASE("the real disk keeps filters, in a directory whose parents sepald creates") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
   Filters filters;
@@ -156,7 +153,7 @@ void add_giant(Filters& filters) {
 
 }  // namespace
 
-TEST_CASE("a filter that several threads load is restored exactly, and so are its neighbours", "[storage]") {
+TEST_CASE("a filter that several threads load is restored exactly, and so are its neighbours") {
   SimulatedDisk disk;
   Filters filters;
   add_giant(filters);
@@ -166,7 +163,7 @@ TEST_CASE("a filter that several threads load is restored exactly, and so are it
   check_round_trip(disk, "packed", filters, {.own_file_bytes_min = std::uint64_t{1} << 40});
 }
 
-TEST_CASE("threads that load one filter together report damage and errors of the disk", "[storage]") {
+TEST_CASE("threads that load one filter together report damage and errors of the disk") {
   SimulatedDisk disk;
   Filters filters;
   add_giant(filters);
@@ -192,7 +189,7 @@ TEST_CASE("threads that load one filter together report damage and errors of the
   CHECK(failed.error->code == Errc::io);
 }
 
-TEST_CASE("a generation replaces the one before, whose folder is removed", "[storage]") {
+TEST_CASE("a generation replaces the one before, whose folder is removed") {
   SimulatedDisk disk;
   const auto directory = opened(disk);
   Filters filters;
@@ -220,7 +217,7 @@ std::uint64_t linked_bytes(DataDirectory& directory, const Filters& filters,
 
 }  // namespace
 
-TEST_CASE("a save writes only the one changed filter of a hundred big ones", "[storage]") {
+TEST_CASE("a save writes only the one changed filter of a hundred big ones") {
   SimulatedDisk disk;
   Filters filters;
   for (int i = 0; i < 100; ++i) filters.add(0, "key " + std::to_string(i), 10, big);
@@ -248,7 +245,7 @@ TEST_CASE("a save writes only the one changed filter of a hundred big ones", "[s
   CHECK(test::same(filters.keyspace.cut(), test::load(*directory).filters));
 }
 
-TEST_CASE("a file is linked as long as neither the key nor the filter under it changes", "[storage]") {
+TEST_CASE("a file is linked as long as neither the key nor the filter under it changes") {
   SimulatedDisk disk;
   Filters filters;
   filters.add(0, "key", 10, big);
@@ -287,7 +284,7 @@ TEST_CASE("a file is linked as long as neither the key nor the filter under it c
   CHECK(test::same(filters.keyspace.cut(), test::load(*directory).filters));
 }
 
-TEST_CASE("the file of a loaded filter is linked if the filter did not change", "[storage]") {
+TEST_CASE("the file of a loaded filter is linked if the filter did not change") {
   SimulatedDisk disk;
   Filters filters;
   filters.add(0, "same", 10, big);
@@ -313,7 +310,7 @@ TEST_CASE("the file of a loaded filter is linked if the filter did not change", 
   CHECK(test::same(loaded.keyspace.cut(), test::load(*directory).filters));
 }
 
-TEST_CASE("on a file system without links, everything is written", "[storage]") {
+TEST_CASE("on a file system without links, everything is written") {
   SimulatedDisk disk;
   disk.refuse_links();
   Filters filters;
@@ -323,7 +320,7 @@ TEST_CASE("on a file system without links, everything is written", "[storage]") 
   CHECK(linked_bytes(*directory, filters) == 0);
 }
 
-TEST_CASE("a linked file keeps the journal position at which it was written", "[storage]") {
+TEST_CASE("a linked file keeps the journal position at which it was written") {
   SimulatedDisk disk;
   Filters filters;
   filters.add(0, "key", 10, big);
@@ -339,7 +336,7 @@ TEST_CASE("a linked file keeps the journal position at which it was written", "[
   CHECK(report->journal_position == 200);
 }
 
-TEST_CASE("adds and growths after the cut do not disturb the save", "[storage]") {
+TEST_CASE("adds and growths after the cut do not disturb the save") {
   SimulatedDisk disk;
   const auto directory = opened(disk);
   Filters filters;
@@ -358,7 +355,7 @@ TEST_CASE("adds and growths after the cut do not disturb the save", "[storage]")
   for (int i = 0; i < 10; ++i) CHECK(contains(found, "key/" + std::to_string(i)));
 }
 
-TEST_CASE("only one server at a time can use a directory", "[storage]") {
+TEST_CASE("only one server at a time can use a directory") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
   auto first = opened(*disk, folder.path());
@@ -370,7 +367,7 @@ TEST_CASE("only one server at a time can use a directory", "[storage]") {
   CHECK(DataDirectory::open(*disk, folder.path(), 1, std::nullopt));
 }
 
-TEST_CASE("the seed is drawn once, and a fixed seed does not replace it", "[storage]") {
+TEST_CASE("the seed is drawn once, and a fixed seed does not replace it") {
   SimulatedDisk disk;
   const auto seed = [&](std::uint64_t drawn, std::optional<std::uint64_t> fixed) {
     const auto directory = DataDirectory::open(disk, "data", drawn, fixed);
@@ -383,7 +380,7 @@ TEST_CASE("the seed is drawn once, and a fixed seed does not replace it", "[stor
   CHECK(seed(7, std::nullopt) == 0xfedcba9876543210);
 }
 
-TEST_CASE("a directory that cannot be written to is an error that says so", "[storage]") {
+TEST_CASE("a directory that cannot be written to is an error that says so") {
   for (std::uint64_t step = 1; step < 100; ++step) {
     SimulatedDisk disk;
     disk.fail_at(step, Errc::read_only);
@@ -395,7 +392,7 @@ TEST_CASE("a directory that cannot be written to is an error that says so", "[st
   }
 }
 
-TEST_CASE("remains of a crash are removed at the next start, and nothing else is", "[storage]") {
+TEST_CASE("remains of a crash are removed at the next start, and nothing else is") {
   SimulatedDisk disk;
   Filters filters;
   filters.add(0, "key", 10);
@@ -409,7 +406,7 @@ TEST_CASE("remains of a crash are removed at the next start, and nothing else is
         std::vector<std::string>{"CURRENT", "SEED", "generation-000000000001", "generation-x", "notes.txt"});
 }
 
-TEST_CASE("generations without a CURRENT are kept until a save has made one", "[storage]") {
+TEST_CASE("generations without a CURRENT are kept until a save has made one") {
   SimulatedDisk disk;
   disk.put("data/generation-000000000041/pack-0", {});
   const auto directory = opened(disk);
@@ -419,7 +416,7 @@ TEST_CASE("generations without a CURRENT are kept until a save has made one", "[
   CHECK_FALSE(disk.files().contains("data/generation-000000000041/pack-0"));
 }
 
-TEST_CASE("a folder with the highest number of a generation blocks no save", "[storage]") {
+TEST_CASE("a folder with the highest number of a generation blocks no save") {
   SimulatedDisk disk;
   const auto directory = opened(disk);
   disk.put("data/generation-000000000001/pack-0", {});
@@ -431,7 +428,7 @@ TEST_CASE("a folder with the highest number of a generation blocks no save", "[s
   CHECK(*disk.list("data") == std::vector<std::string>{"CURRENT", "SEED", "generation-000000000004"});
 }
 
-TEST_CASE("a save after the generation of the highest number is refused", "[storage]") {
+TEST_CASE("a save after the generation of the highest number is refused") {
   SimulatedDisk disk;
   disk.put("data/generation-999999999998/pack-0", {});
   CHECK(saved(*opened(disk), Filters()) == "generation-999999999999");
@@ -440,7 +437,7 @@ TEST_CASE("a save after the generation of the highest number is refused", "[stor
   CHECK(report.error().detail.find("generation-999999999999") != std::string::npos);
 }
 
-TEST_CASE("a cancelled save leaves the old generation and no remains", "[storage]") {
+TEST_CASE("a cancelled save leaves the old generation and no remains") {
   SimulatedDisk disk;
   const auto directory = opened(disk);
   Filters filters;
@@ -460,7 +457,7 @@ TEST_CASE("a cancelled save leaves the old generation and no remains", "[storage
   CHECK(test::same(filters.keyspace.cut(), test::load(*directory).filters));
 }
 
-TEST_CASE("a load that is cancelled, or whose filters are refused, ends with that error", "[storage]") {
+TEST_CASE("a load that is cancelled, or whose filters are refused, ends with that error") {
   SimulatedDisk disk;
   const auto directory = opened(disk);
   Filters filters;
@@ -481,7 +478,7 @@ TEST_CASE("a load that is cancelled, or whose filters are refused, ends with tha
       "would be exceeded; raise maxmemory");
 }
 
-TEST_CASE("a load hands filters over a few at a time, and names a refused filter", "[storage]") {
+TEST_CASE("a load hands filters over a few at a time, and names a refused filter") {
   SimulatedDisk disk;
   const auto directory = opened(disk);
   Filters filters;
@@ -519,8 +516,7 @@ TEST_CASE("a load hands filters over a few at a time, and names a refused filter
         std::string::npos);
 }
 
-TEST_CASE("a filter within the limits is loaded; with one byte or layer more it is refused by name",
-          "[storage]") {
+TEST_CASE("a filter within the limits is loaded; with one byte or layer more it is refused by name") {
   SimulatedDisk disk;
   const auto directory = opened(disk);
   Filters filters;

@@ -73,7 +73,7 @@ bool mentions(const Error& error, const std::string& what) {
 
 }  // namespace
 
-TEST_CASE("a file holds the written bytes at their offsets, and has the right size", "[storage]") {
+TEST_CASE("a file holds the written bytes at their offsets, and has the right size") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
   auto file = disk->create(folder.path() / "file");
@@ -87,7 +87,7 @@ TEST_CASE("a file holds the written bytes at their offsets, and has the right si
   CHECK(text_of(*disk, folder.path() / "file").empty());
 }
 
-TEST_CASE("a disk reports where data is, and omits only zeros", "[storage]") {
+TEST_CASE("a disk reports where data is, and omits only zeros") {
   const test::TemporaryFolder folder;
   const auto posix = make_posix_disk();
   test::SimulatedDisk simulated;
@@ -120,7 +120,7 @@ TEST_CASE("a disk reports where data is, and omits only zeros", "[storage]") {
   }
 }
 
-TEST_CASE("a folder or a pipe in the place of a file is refused at once, and named", "[storage]") {
+TEST_CASE("a folder or a pipe in the place of a file is refused at once, and named") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
   REQUIRE(disk->make_directory(folder.path() / "folder"));
@@ -142,7 +142,7 @@ TEST_CASE("a folder or a pipe in the place of a file is refused at once, and nam
   }
 }
 
-TEST_CASE("a name from a client that is a symbolic link is refused", "[storage]") {
+TEST_CASE("a name from a client that is a symbolic link is refused") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
   REQUIRE(disk->create(folder.path() / "file"));
@@ -158,7 +158,7 @@ TEST_CASE("a name from a client that is a symbolic link is refused", "[storage]"
   CHECK(disk->open_plain(folder.path() / "none").error().code == Errc::not_found);
 }
 
-TEST_CASE("a file is not created through a symbolic link", "[storage]") {
+TEST_CASE("a file is not created through a symbolic link") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
   auto file = disk->create(folder.path() / "file");
@@ -168,7 +168,7 @@ TEST_CASE("a file is not created through a symbolic link", "[storage]") {
   CHECK(text_of(*disk, folder.path() / "file") == "hello");
 }
 
-TEST_CASE("a file is not created over a pipe", "[storage]") {
+TEST_CASE("a file is not created over a pipe") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
   const Path pipe = folder.path() / "pipe";
@@ -180,7 +180,7 @@ TEST_CASE("a file is not created over a pipe", "[storage]") {
   CHECK(mentions(created.error(), "is not a regular file"));
 }
 
-TEST_CASE("a temporary file gets an unused name in the same folder", "[storage]") {
+TEST_CASE("a temporary file gets an unused name in the same folder") {
   const test::TemporaryFolder folder;
   const auto posix = make_posix_disk();
   test::SimulatedDisk simulated;
@@ -201,7 +201,7 @@ TEST_CASE("a temporary file gets an unused name in the same folder", "[storage]"
   CHECK(posix->create_aside(folder.path() / "none" / "target").error().code == Errc::not_found);
 }
 
-TEST_CASE("the name of a temporary file is recognised", "[storage]") {
+TEST_CASE("the name of a temporary file is recognised") {
   CHECK(aside_name(0x1f) == ".sepal-000000000000001f.tmp");
   CHECK(is_aside_name(aside_name(~std::uint64_t{0})));
   for (const char* other : {"", ".sepal-.tmp", "sepal-000000000000001f.tmp", ".sepal-000000000000001g.tmp",
@@ -209,7 +209,7 @@ TEST_CASE("the name of a temporary file is recognised", "[storage]") {
     CHECK_FALSE(is_aside_name(other));
 }
 
-TEST_CASE("a linked file has a second name, and outlives the first", "[storage]") {
+TEST_CASE("a linked file has a second name, and outlives the first") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
   auto file = disk->create(folder.path() / "file");
@@ -225,7 +225,7 @@ TEST_CASE("a linked file has a second name, and outlives the first", "[storage]"
   CHECK(!disk->link(folder.path() / "file", folder.path() / "other"));
 }
 
-TEST_CASE("system errors name the operation, the path and the reason", "[storage]") {
+TEST_CASE("system errors name the operation, the path and the reason") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
   const auto missing = disk->open(folder.path() / "absent");
@@ -244,7 +244,7 @@ TEST_CASE("system errors name the operation, the path and the reason", "[storage
   CHECK(disk->sync_directory(folder.path() / "file").error().code == Errc::io);
 }
 
-TEST_CASE("an error of a place that may not be written is read_only", "[storage]") {
+TEST_CASE("an error of a place that may not be written is read_only") {
   const auto disk = make_posix_disk();
   if (!*disk->exists("/sys/kernel")) return;
   const auto made = disk->make_directory("/sys/kernel/sepal");  // refused to root as well
@@ -252,7 +252,7 @@ TEST_CASE("an error of a place that may not be written is read_only", "[storage]
   CHECK(made.error().code == Errc::read_only);
 }
 
-TEST_CASE("to remove or create something twice is no error", "[storage]") {
+TEST_CASE("to remove or create something twice is no error") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
   const Path directory = folder.path() / "directory";
@@ -268,7 +268,7 @@ TEST_CASE("to remove or create something twice is no error", "[storage]") {
   CHECK_FALSE(*disk->exists(directory));
 }
 
-TEST_CASE("a mapped file has its size and space at once, and stored bytes can be read", "[storage]") {
+TEST_CASE("a mapped file has its size and space at once, and stored bytes can be read") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
   constexpr std::uint64_t file_bytes = std::uint64_t{1} << 20;
@@ -292,7 +292,7 @@ TEST_CASE("a mapped file has its size and space at once, and stored bytes can be
   CHECK(text_of(*disk, folder.path() / "file").starts_with("hello"));
 }
 
-TEST_CASE("a mapped file does not replace a file, and leaves no file behind without space", "[storage]") {
+TEST_CASE("a mapped file does not replace a file, and leaves no file behind without space") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
   REQUIRE(disk->create(folder.path() / "file"));
@@ -306,7 +306,7 @@ TEST_CASE("a mapped file does not replace a file, and leaves no file behind with
   CHECK(*disk->list(folder.path()) == std::vector<std::string>{"file"});
 }
 
-TEST_CASE("the sync of a mapped file that was removed fails", "[storage]") {
+TEST_CASE("the sync of a mapped file that was removed fails") {
   const test::TemporaryFolder folder;
   const auto posix = make_posix_disk();
   test::SimulatedDisk simulated;
@@ -351,8 +351,7 @@ Bytes page_of(const Bytes& bytes, std::size_t number) {
 
 }  // namespace
 
-TEST_CASE("the synced pages of a simulated mapping survive, and any sectors of the other pages",
-          "[storage]") {
+TEST_CASE("the synced pages of a simulated mapping survive, and any sectors of the other pages") {
   const Bytes zeros(test::simulated_page_bytes, std::byte{0});
   const Bytes ones(test::simulated_page_bytes, std::byte{1});
   const Bytes all = pages_after_crash(test::Survival::all, 1, false);
@@ -374,13 +373,13 @@ TEST_CASE("the synced pages of a simulated mapping survive, and any sectors of t
   CHECK(third.size() > 2);
 }
 
-TEST_CASE("after a failed sync, a later sync does not make a simulated page durable", "[storage]") {
+TEST_CASE("after a failed sync, a later sync does not make a simulated page durable") {
   const Bytes zeros(test::simulated_page_bytes, std::byte{0});
   const Bytes synced = pages_after_crash(test::Survival::synced, 1, true);
   CHECK(page_of(synced, 1) == zeros);
 }
 
-TEST_CASE("a lock is refused while it is held, naming the process that holds it", "[storage]") {
+TEST_CASE("a lock is refused while it is held, naming the process that holds it") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
   const Path path = folder.path() / "LOCK";
@@ -394,7 +393,7 @@ TEST_CASE("a lock is refused while it is held, naming the process that holds it"
   CHECK(disk->lock(path));
 }
 
-TEST_CASE("a lock still holds when its file is removed or replaced", "[storage]") {
+TEST_CASE("a lock still holds when its file is removed or replaced") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
   const Path path = folder.path() / "LOCK";
@@ -412,7 +411,7 @@ TEST_CASE("a lock still holds when its file is removed or replaced", "[storage]"
   CHECK(disk->lock(path));
 }
 
-TEST_CASE("a lock is not refused because of those who ask whether it is held", "[storage]") {
+TEST_CASE("a lock is not refused because of those who ask whether it is held") {
   constexpr int rounds = 200;
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
@@ -429,7 +428,7 @@ TEST_CASE("a lock is not refused because of those who ask whether it is held", "
   CHECK(refused == 0);
 }
 
-TEST_CASE("a lock is refused if another process shares it for long", "[storage]") {
+TEST_CASE("a lock is refused if another process shares it for long") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
   const SharedLock stuck(folder.path());
@@ -438,7 +437,7 @@ TEST_CASE("a lock is refused if another process shares it for long", "[storage]"
   CHECK(taken.error().code == Errc::in_use);
 }
 
-TEST_CASE("a disk tells whether a lock is held", "[storage]") {
+TEST_CASE("a disk tells whether a lock is held") {
   const test::TemporaryFolder folder;
   const auto posix = make_posix_disk();
   test::SimulatedDisk simulated;
@@ -460,7 +459,7 @@ TEST_CASE("a disk tells whether a lock is held", "[storage]") {
   CHECK(posix->is_locked(folder.path() / "none" / "LOCK").error().code == Errc::not_found);
 }
 
-TEST_CASE("replacing a file leaves the new contents and no temporary file", "[storage]") {
+TEST_CASE("replacing a file leaves the new contents and no temporary file") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
   REQUIRE(replace_file(*disk, folder.path() / "file", bytes_of("old")));
@@ -469,8 +468,8 @@ TEST_CASE("replacing a file leaves the new contents and no temporary file", "[st
   CHECK(*disk->list(folder.path()) == std::vector<std::string>{"file"});
 }
 
-TEST_CASE("replacing a file leaves the old or the new after a crash at any step, and the old after an error",
-          "[storage][fault]") {
+TEST_CASE(
+    "replacing a file leaves the old or the new after a crash at any step, and the old after an error") {
   for (std::uint64_t step = 1;; ++step) {
     INFO("step " << step);
     test::SimulatedDisk disk;

@@ -50,8 +50,7 @@ std::vector<std::string> inspected(const FileMap& files, const std::string& path
 
 }  // namespace
 
-TEST_CASE("verify finds nothing wrong with a whole directory, and reports a torn tail as harmless",
-          "[storage][examine]") {
+TEST_CASE("verify finds nothing wrong with a whole directory, and reports a torn tail as harmless") {
   Directory directory;
   const auto findings = directory.verify();
   CHECK_FALSE(any(findings, Grade::damaged));
@@ -63,7 +62,7 @@ TEST_CASE("verify finds nothing wrong with a whole directory, and reports a torn
   CHECK_FALSE(any(directory.verify(), Grade::harmless));
 }
 
-TEST_CASE("verify names the file and the offset of damage, wherever it is", "[storage][examine]") {
+TEST_CASE("verify names the file and the offset of damage, wherever it is") {
   const Directory whole;
   for (const std::string& path : {std::string("data/CURRENT"), std::string("data/SEED"), folder + "MANIFEST",
                                   folder + "pack-0", folder + "filter-1-0"}) {
@@ -76,7 +75,7 @@ TEST_CASE("verify names the file and the offset of damage, wherever it is", "[st
   CHECK(contains(only(directory.verify(), Grade::damaged), folder + "filter-1-0"));
 }
 
-TEST_CASE("verify reports a folder in the place of a file without data", "[storage][examine]") {
+TEST_CASE("verify reports a folder in the place of a file without data") {
   const std::string opened = ": it is not a regular file but a folder";
   const auto [name, text] = GENERATE_COPY(table<std::string, std::string>(
       {{"LOCK", "cannot open data/LOCK" + opened},
@@ -94,7 +93,7 @@ TEST_CASE("verify reports a folder in the place of a file without data", "[stora
   }
 }
 
-TEST_CASE("verify says that a start removes what is needed no more", "[storage][examine]") {
+TEST_CASE("verify says that a start removes what is needed no more") {
   const std::string name =
       GENERATE(as<std::string>(), "adopted-000000000009", "adopted-000000000009.tmp", aside_name(7));
   INFO(name);
@@ -104,7 +103,7 @@ TEST_CASE("verify says that a start removes what is needed no more", "[storage][
   CHECK(contains(only(directory.verify(), Grade::harmless), name + " is needed no more: a start removes it"));
 }
 
-TEST_CASE("verify and salvage refuse a missing directory, and one without data", "[storage][examine]") {
+TEST_CASE("verify and salvage refuse a missing directory, and one without data") {
   SimulatedDisk disk;
   CHECK(verify_directory(disk, "data", {}).error().code == Errc::not_found);
   CHECK(salvage_directory(disk, "data", "saved", 5, {}).error().code == Errc::not_found);
@@ -118,7 +117,7 @@ TEST_CASE("verify and salvage refuse a missing directory, and one without data",
   }
 }
 
-TEST_CASE("verify and salvage take a directory of which only a part is left", "[storage][examine]") {
+TEST_CASE("verify and salvage take a directory of which only a part is left") {
   for (const char* name : {"SEED", "CURRENT", "generation-000000000001/pack-0", "journal-000000000001"}) {
     INFO(name);
     Directory directory;
@@ -132,7 +131,7 @@ TEST_CASE("verify and salvage take a directory of which only a part is left", "[
   }
 }
 
-TEST_CASE("inspect prints what each kind of file holds", "[storage][examine]") {
+TEST_CASE("inspect prints what each kind of file holds") {
   const Directory directory;
   CHECK(inspected(directory.files, "data/SEED") ==
         std::vector<std::string>{"line kind=\"SEED\" value=\"1f\""});
@@ -163,8 +162,7 @@ TEST_CASE("inspect prints what each kind of file holds", "[storage][examine]") {
   CHECK(json[4] == R"({"what":"added","database":1,"key":"recorded","items":1})");
 }
 
-TEST_CASE("inspect escapes keys, prints the part before damage, and refuses other files",
-          "[storage][examine]") {
+TEST_CASE("inspect escapes keys, prints the part before damage, and refuses other files") {
   Fact fact("filter");
   fact.text("key", std::string("a\"\\\n\xff", 5));
   CHECK(fact.line() == R"(filter key="a\x22\x5c\x0a\xff")");
@@ -182,7 +180,7 @@ TEST_CASE("inspect escapes keys, prints the part before damage, and refuses othe
   CHECK(inspected(directory.files, "data/empty")[0] == "unused bytes=100");
 }
 
-TEST_CASE("salvage of a whole directory loses nothing", "[storage][examine]") {
+TEST_CASE("salvage of a whole directory loses nothing") {
   const auto salvaged = salvage(Directory());
   CHECK(salvaged->report.lost.empty());
   CHECK(count_of(salvaged->report.values, value::Kind::bloom) == 4);
@@ -197,7 +195,7 @@ TEST_CASE("salvage of a whole directory loses nothing", "[storage][examine]") {
 }
 
 TEST_CASE("salvage of a directory with one wrong byte anywhere loses at most the part at that byte",
-          "[storage][examine][exhaustive]") {
+          "[exhaustive]") {
   const Directory whole;
   const std::vector<std::string> names{"small", "grown", "large"};
   for (const std::string& path : {folder + "pack-0", folder + "filter-1-0"}) {
@@ -214,7 +212,7 @@ TEST_CASE("salvage of a directory with one wrong byte anywhere loses at most the
   }
 }
 
-TEST_CASE("verify and salvage report a file that was cut at any byte", "[storage][examine][exhaustive]") {
+TEST_CASE("verify and salvage report a file that was cut at any byte", "[exhaustive]") {
   const Directory whole;
   for (const std::string& path : {folder + "pack-0", folder + "filter-1-0"}) {
     for (std::size_t length = 0; length < whole.files.at(path).size(); ++length) {
@@ -232,7 +230,7 @@ TEST_CASE("verify and salvage report a file that was cut at any byte", "[storage
   }
 }
 
-TEST_CASE("salvage reports a whole file that is not the one of its generation", "[storage][examine]") {
+TEST_CASE("salvage reports a whole file that is not the one of its generation") {
   const Directory whole;
   SimulatedDisk disk;
   test::Filters filters;
@@ -260,7 +258,7 @@ TEST_CASE("salvage reports a whole file that is not the one of its generation", 
   CHECK(told("its count of filters is not that of the MANIFEST") == (grown_items == 0 ? 1 : 0));
 }
 
-TEST_CASE("salvage reports the MANIFEST of another generation", "[storage][examine]") {
+TEST_CASE("salvage reports the MANIFEST of another generation") {
   SimulatedDisk disk;
   test::Filters filters;
   filters.add(0, "a", 5);
@@ -278,7 +276,7 @@ TEST_CASE("salvage reports the MANIFEST of another generation", "[storage][exami
   CHECK(contains(salvaged->report.lost[0], "MANIFEST is damaged at offset 0: it belongs to 1"));
 }
 
-TEST_CASE("salvage works without a CURRENT, a MANIFEST or a file", "[storage][examine]") {
+TEST_CASE("salvage works without a CURRENT, a MANIFEST or a file") {
   for (const std::string& path :
        {std::string("data/CURRENT"), folder + "MANIFEST", folder + "filter-1-0", std::string("data/SEED")}) {
     for (const bool gone : {false, true}) {
@@ -299,8 +297,7 @@ TEST_CASE("salvage works without a CURRENT, a MANIFEST or a file", "[storage][ex
   }
 }
 
-TEST_CASE("salvage reports a damaged CURRENT as a loss if a newer generation is not whole",
-          "[storage][examine]") {
+TEST_CASE("salvage reports a damaged CURRENT as a loss if a newer generation is not whole") {
   Directory directory;
   directory.files["data/CURRENT"].back() ^= std::byte{1};
   directory.files["data/generation-000000000002/MANIFEST"] = Bytes(10);
@@ -310,8 +307,7 @@ TEST_CASE("salvage reports a damaged CURRENT as a loss if a newer generation is 
   CHECK(salvaged->items(1, "recorded") == 3);
 }
 
-TEST_CASE("salvage leaves out the journal's changes to lost filters, and all changes behind damage",
-          "[storage][examine]") {
+TEST_CASE("salvage leaves out the journal's changes to lost filters, and all changes behind damage") {
   SimulatedDisk disk;
   test::Filters filters;
   filters.add(0, "lost", 5, some_options);
@@ -356,7 +352,7 @@ TEST_CASE("salvage leaves out the journal's changes to lost filters, and all cha
   CHECK(contains(salvaged->report.lost[1], "1 items"));
 }
 
-TEST_CASE("salvage keeps everything before a change that makes no sense", "[storage][examine]") {
+TEST_CASE("salvage keeps everything before a change that makes no sense") {
   SimulatedDisk disk;
   test::Filters filters;
   filters.add(0, "kept", 5, some_options);
@@ -379,7 +375,7 @@ TEST_CASE("salvage keeps everything before a change that makes no sense", "[stor
   CHECK(salvaged->report.lost.size() == 1);
 }
 
-TEST_CASE("salvage writes only into an empty directory", "[storage][examine]") {
+TEST_CASE("salvage writes only into an empty directory") {
   SimulatedDisk disk;
   Directory().put(disk);
   disk.put("other/file", Bytes(1));
@@ -389,7 +385,7 @@ TEST_CASE("salvage writes only into an empty directory", "[storage][examine]") {
   CHECK(salvage_directory(disk, "data", "data", 5, {}).error().code == Errc::out_of_range);
 }
 
-TEST_CASE("verify reports a key that is too long, and salvage loses only this key", "[storage][examine]") {
+TEST_CASE("verify reports a key that is too long, and salvage loses only this key") {
   SimulatedDisk disk;
   test::Filters filters;
   filters.add(0, "a", 5);
@@ -408,8 +404,7 @@ TEST_CASE("verify reports a key that is too long, and salvage loses only this ke
   CHECK(report->lost.size() == 1);
 }
 
-TEST_CASE("salvage takes the newest generation if the one that CURRENT names is missing",
-          "[storage][examine]") {
+TEST_CASE("salvage takes the newest generation if the one that CURRENT names is missing") {
   Directory directory;
   FileMap& files = directory.files;
   SimulatedDisk disk;
@@ -496,8 +491,7 @@ std::optional<Error> start_with(SimulatedDisk& disk) {
 
 }  // namespace
 
-TEST_CASE("verify and a start agree on journals beside strings that were taken behind the cut",
-          "[storage][examine]") {
+TEST_CASE("verify and a start agree on journals beside strings that were taken behind the cut") {
   SavedWhileChanged saved;
   const auto begun_at = [&](std::uint64_t position) {
     test::JournalFiles journal(position, 4096);

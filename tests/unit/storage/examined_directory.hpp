@@ -12,9 +12,7 @@ namespace examine_test {
 
 using namespace sepal;
 using namespace sepal::storage;
-using test::Bytes;
-using test::FileMap;
-using test::SimulatedDisk;
+using namespace test;
 using Grade = Finding::Grade;
 
 inline constexpr keyspace::DatabaseKey recorded_key{.database = 1, .key = "recorded"};

@@ -14,8 +14,7 @@ namespace filter_file_test {
 
 using namespace sepal;
 using namespace sepal::storage;
-using test::Bytes;
-using test::SimulatedDisk;
+using namespace test;
 
 namespace {
 
@@ -62,7 +61,7 @@ Bytes written_sample() {
 
 }  // namespace
 
-TEST_CASE("a filter file restores the filter and its key", "[storage]") {
+TEST_CASE("a filter file restores the filter and its key") {
   const auto disk = disk_with(target, written_sample());
   const auto read = read_filter_file(*disk, target, test::roomy, {});
   REQUIRE(read);
@@ -71,13 +70,13 @@ TEST_CASE("a filter file restores the filter and its key", "[storage]") {
   CHECK(disk->files().size() == 1);  // no temporary file is left
 }
 
-TEST_CASE("writing a filter file overwrites only the target", "[storage]") {
+TEST_CASE("writing a filter file overwrites only the target") {
   const auto disk = disk_with(target.string() + ".tmp", Bytes(3));
   REQUIRE(write(*disk, sample()));
   CHECK(disk->files().at(target.string() + ".tmp") == Bytes(3));
 }
 
-TEST_CASE("a filter file has the counts that were passed to the writer", "[storage]") {
+TEST_CASE("a filter file has the counts that were passed to the writer") {
   const auto disk = disk_with("out/other", {});
   const bloom::FilterPtr filter = sample();
   bloom::ImageHeader header = bloom::header_of(*filter);
@@ -92,7 +91,7 @@ TEST_CASE("a filter file has the counts that were passed to the writer", "[stora
   CHECK(test::held_filter(read->value)->layer(1).item_count() == 4711);
 }
 
-TEST_CASE("every changed byte of a filter file is noticed", "[storage][exhaustive]") {
+TEST_CASE("every changed byte of a filter file is noticed", "[exhaustive]") {
   const Bytes written = written_sample();
   REQUIRE(written.size() > 2 << 20);
   // Changes every byte of the heads, and some of the others.
@@ -112,7 +111,7 @@ TEST_CASE("every changed byte of a filter file is noticed", "[storage][exhaustiv
   CHECK_FALSE(read_filter_file(*disk_with(target, std::move(longer)), target, test::roomy, {}));
 }
 
-TEST_CASE("a failed write of a filter file leaves the old file, and nothing beside it", "[storage][fault]") {
+TEST_CASE("a failed write of a filter file leaves the old file, and nothing beside it") {
   const Bytes old(100, std::byte{42});
   const auto trial = disk_with(target, old);
   trial->restart_count();
@@ -130,7 +129,7 @@ TEST_CASE("a failed write of a filter file leaves the old file, and nothing besi
   }
 }
 
-TEST_CASE("a cancelled write of a filter file ends, and leaves nothing", "[storage]") {
+TEST_CASE("a cancelled write of a filter file ends, and leaves nothing") {
   const auto disk = disk_with("out/other", {});
   const auto written = write(*disk, sample(), [](const Progress&) { return false; });
   REQUIRE_FALSE(written);
@@ -138,7 +137,7 @@ TEST_CASE("a cancelled write of a filter file ends, and leaves nothing", "[stora
   CHECK(disk->files().size() == 1);
 }
 
-TEST_CASE("verify reports every flipped bit of a filter file", "[storage][exhaustive]") {
+TEST_CASE("verify reports every flipped bit of a filter file", "[exhaustive]") {
   test::Filters filters;
   filters.add(0, "small", 12, {.error_rate = 0.1, .capacity = 10, .expansion = 2, .seed = 3});
   SimulatedDisk disk;
@@ -168,7 +167,7 @@ TEST_CASE("verify reports every flipped bit of a filter file", "[storage][exhaus
   }
 }
 
-TEST_CASE("a file of several filters is refused, and not called damaged", "[storage]") {
+TEST_CASE("a file of several filters is refused, and not called damaged") {
   SimulatedDisk disk;
   test::Filters filters;
   filters.add(0, "one", 5, {.error_rate = 0.1, .capacity = 10, .seed = 1});
@@ -182,7 +181,7 @@ TEST_CASE("a file of several filters is refused, and not called damaged", "[stor
   CHECK(refused.error().detail == "data/generation-000000000001/pack-0 holds 2 filters instead of one");
 }
 
-TEST_CASE("the seed of a data directory is read without opening it", "[storage]") {
+TEST_CASE("the seed of a data directory is read without opening it") {
   SimulatedDisk disk;
   CHECK(read_seed(disk, "data")->has_value() == false);
   // While a daemon holds the lock.

@@ -147,7 +147,7 @@ void expect_image(const std::string& name, std::span<const std::byte> bytes,
 
 }  // namespace
 
-TEST_CASE("docs/formats.md has the layouts; with SEPAL_WRITE=1 this test writes them", "[storage]") {
+TEST_CASE("docs/formats.md has the layouts; with SEPAL_WRITE=1 this test writes them") {
   expect_layout(
       "FilterFileHeader",
       {MEMBER(FilterFileHeader, magic), MEMBER(FilterFileHeader, version), MEMBER(FilterFileHeader, flags),
@@ -202,8 +202,7 @@ TEST_CASE("docs/formats.md has the layouts; with SEPAL_WRITE=1 this test writes 
       sizeof(SyncedSlot));
 }
 
-TEST_CASE("docs/formats.md has the journal's operations; with SEPAL_WRITE=1 this test writes them",
-          "[storage]") {
+TEST_CASE("docs/formats.md has the journal's operations; with SEPAL_WRITE=1 this test writes them") {
   Operations operations;
   operations.visit(static_cast<const AnyOperation*>(nullptr));
   std::vector<std::string> rows;
@@ -214,7 +213,7 @@ TEST_CASE("docs/formats.md has the journal's operations; with SEPAL_WRITE=1 this
   table("shapes").expect(rows);
 }
 
-TEST_CASE("docs/formats.md has the image header; with SEPAL_WRITE=1 this test writes it", "[storage]") {
+TEST_CASE("docs/formats.md has the image header; with SEPAL_WRITE=1 this test writes it") {
   bloom::ImageHeader header;
   header.options.error_rate = 0.5;
   header.options.capacity = 2;

@@ -66,7 +66,7 @@ std::vector<Sample> generations() {
 
 }  // namespace
 
-TEST_CASE("a generation in a fuzzer's container is unpacked unchanged, and loads", "[storage][fuzz]") {
+TEST_CASE("a generation in a fuzzer's container is unpacked unchanged, and loads") {
   for (const Sample& sample : generations()) {
     INFO(sample.name);
     test::Container container = test::unpack(test::pack(sample.container));

@@ -128,7 +128,7 @@ std::vector<Sample> samples() {
 
 }  // namespace
 
-TEST_CASE("resealing a right journal changes nothing", "[storage][fuzz]") {
+TEST_CASE("resealing a right journal changes nothing") {
   for (const Sample& sample : samples()) {
     for (auto [path, contents] : sample.files) {
       INFO(sample.name << " " << path);

@@ -11,9 +11,7 @@ namespace identity_test {
 
 using namespace sepal;
 using namespace sepal::storage;
-using test::Bytes;
-using test::SimulatedDisk;
-using test::SmallServer;
+using namespace test;
 
 namespace {
 
@@ -125,19 +123,19 @@ Files gone_on(const Files& files, std::uint64_t drawn, const std::string& item, 
 
 }  // namespace
 
-TEST_CASE("the files of another data directory are refused, though all positions fit", "[storage]") {
+TEST_CASE("the files of another data directory are refused, though all positions fit") {
   const Files home = directory_of("home", 1);
   const Files other = directory_of("away", 2);
   for (const auto& chosen : {of_generation, of_journal, is_segment})
     require_mixture_refused(with_files_of(other, home, chosen));
 }
 
-TEST_CASE("another directory's generation beside a journal without one is refused", "[storage]") {
+TEST_CASE("another directory's generation beside a journal without one is refused") {
   require_mixture_refused(
       with_files_of(directory_of("away", 2), directory_of("home", 1, false), of_generation));
 }
 
-TEST_CASE("the message tells the file and the line for each of the two directories", "[storage]") {
+TEST_CASE("the message tells the file and the line for each of the two directories") {
   const auto disk = disk_of(with_files_of(directory_of("away", 2), directory_of("home", 1), of_generation));
   const std::string text = SmallServer(*disk, "data", 3).error();
   INFO(text);
@@ -170,7 +168,7 @@ std::string behind(const std::string& text, const std::vector<std::string>& line
 
 }  // namespace
 
-TEST_CASE("a mixture in which only SYNCED is another directory's offers to move SYNCED alone", "[storage]") {
+TEST_CASE("a mixture in which only SYNCED is another directory's offers to move SYNCED alone") {
   const Files mixture = with_files_of(directory_of("away", 2), directory_of("home", 1),
                                       [](const std::string& name) { return name == "SYNCED"; });
   const auto lines = offered(mixture);
@@ -178,8 +176,7 @@ TEST_CASE("a mixture in which only SYNCED is another directory's offers to move 
   CHECK(behind(" && mv ", lines).starts_with("SYNCED not-of-"));
 }
 
-TEST_CASE("the line that moves another directory's segment leaves the files that this journal may name",
-          "[storage]") {
+TEST_CASE("the line that moves another directory's segment leaves the files that this journal may name") {
   Files mixture = directory_of("home", 1);
   const Files away = directory_of("away", 2);
   Bytes segment = std::ranges::find_if(away, [](const auto& file) { return is_segment(file.first); })->second;
@@ -196,7 +193,7 @@ TEST_CASE("the line that moves another directory's segment leaves the files that
   }
 }
 
-TEST_CASE("the line that moves all segments moves the files that they may name", "[storage]") {
+TEST_CASE("the line that moves all segments moves the files that they may name") {
   Files mixture = with_files_of(directory_of("away", 2), directory_of("home", 1), of_generation);
   mixture["adopted-000000000001"] = Bytes(100);
   const auto lines = offered(mixture);
@@ -205,7 +202,7 @@ TEST_CASE("the line that moves all segments moves the files that they may name",
   CHECK(behind(" && mv CURRENT ", lines).find("adopted") == std::string::npos);
 }
 
-TEST_CASE("the line names a folder that is not there yet", "[storage]") {
+TEST_CASE("the line names a folder that is not there yet") {
   Files mixture = with_files_of(directory_of("away", 2), directory_of("home", 1), of_generation);
   std::string folder = behind(" && mv CURRENT generation-000000000001 ", offered(mixture));
   for (int number = 2; number < 4; ++number) {
@@ -216,7 +213,7 @@ TEST_CASE("the line names a folder that is not there yet", "[storage]") {
   }
 }
 
-TEST_CASE("a directory keeps its identity, and each start has a run of its own", "[storage]") {
+TEST_CASE("a directory keeps its identity, and each start has a run of its own") {
   Files files = directory_of("home", 1);
   const auto identity = [&](std::uint64_t drawn) {
     const auto disk = disk_of(files);
@@ -240,7 +237,7 @@ TEST_CASE("a directory keeps its identity, and each start has a run of its own",
   }
 }
 
-TEST_CASE("the files of a copy that went on by itself are refused", "[storage]") {
+TEST_CASE("the files of a copy that went on by itself are refused") {
   const Files common = directory_of("home", 1);
   const Files one = gone_on(common, 2, "one", true);
   const Files two = gone_on(common, 3, "two", true);
@@ -258,7 +255,7 @@ TEST_CASE("the files of a copy that went on by itself are refused", "[storage]")
   require_refused(mixture, "a copy of this data directory that went on by itself");
 }
 
-TEST_CASE("segments of two copies that begin at the same position are refused", "[storage]") {
+TEST_CASE("segments of two copies that begin at the same position are refused") {
   const Files common = directory_of("home", 1);
   // With a save before, both begin at the cut.
   const bool saved = GENERATE(false, true);
@@ -271,7 +268,7 @@ TEST_CASE("segments of two copies that begin at the same position are refused", 
   require_refused(mixture, "a copy of this data directory that went on by itself");
 }
 
-TEST_CASE("salvage of copies that went on apart keeps the generation and tells what is lost", "[storage]") {
+TEST_CASE("salvage of copies that went on apart keeps the generation and tells what is lost") {
   const Files common = directory_of("home", 1);
   const auto disk =
       disk_of(with_files_of(gone_on(common, 3, "two", true), gone_on(common, 2, "one", true), of_generation));
@@ -283,7 +280,7 @@ TEST_CASE("salvage of copies that went on apart keeps the generation and tells w
   CHECK(salvaged->lost[0].find("the journal from position") != std::string::npos);
 }
 
-TEST_CASE("what salvage writes has the seed of the directory, and an identity of its own", "[storage]") {
+TEST_CASE("what salvage writes has the seed of the directory, and an identity of its own") {
   const Files home = directory_of("home", 1);
   const auto disk = disk_of(home);
   REQUIRE(salvage_directory(*disk, "data", "saved", 7, {}));
@@ -296,8 +293,7 @@ TEST_CASE("what salvage writes has the seed of the directory, and an identity of
   require_mixture_refused(with_files_of(home, files_of(*disk, "saved"), is_segment));
 }
 
-TEST_CASE("a backup has the identity of its directory, and what follows a restore is a run of its own",
-          "[storage]") {
+TEST_CASE("a backup has the identity of its directory, and what follows a restore is a run of its own") {
   const Files home = directory_of("home", 1);
   const auto disk = disk_of(home);
   REQUIRE(copy_data(*disk, {.from = "data", .into = "copy", .until = std::nullopt}, {}));
@@ -307,8 +303,7 @@ TEST_CASE("a backup has the identity of its directory, and what follows a restor
                   "a copy of this data directory that went on by itself");
 }
 
-TEST_CASE("starts with the journal off, without changes, and killed at any time follow each other",
-          "[storage]") {
+TEST_CASE("starts with the journal off, without changes, and killed at any time follow each other") {
   Files files = directory_of("home", 1);
   std::vector<std::string> items;
   for (std::uint64_t drawn = 10; drawn < 74; ++drawn) {
@@ -381,7 +376,7 @@ Files saved_before(LeftOut left_out) {
 
 }  // namespace
 
-TEST_CASE("frames that each start leaves out may be of any run", "[storage]") {
+TEST_CASE("frames that each start leaves out may be of any run") {
   const auto left_out = GENERATE(LeftOut::group_without_end, LeftOut::resumed);
   // The segment that the run had prepared may be there or not.
   const bool stopped = GENERATE(false, true);
@@ -406,13 +401,13 @@ TEST_CASE("frames that each start leaves out may be of any run", "[storage]") {
   for (int drawn = 9; drawn < 12; ++drawn) CHECK(server.has("key", std::to_string(drawn) + " too"));
 }
 
-TEST_CASE("a group of another run that is whole is refused", "[storage]") {
+TEST_CASE("a group of another run that is whole is refused") {
   Files files = saved_before(LeftOut::group_without_end);
   files["journal-000000000001"] = journal_with(LeftOut::whole_group).files().at("journal-000000000001");
   require_refused(files, "a copy of this data directory that went on by itself");
 }
 
-TEST_CASE("files without an identity, of an earlier version, fit each directory", "[storage]") {
+TEST_CASE("files without an identity, of an earlier version, fit each directory") {
   SimulatedDisk disk;
   test::JournalFiles journal;
   journal.created({.database = 0, .key = "key"}, {.error_rate = 0.01, .capacity = 100, .seed = 7},

@@ -82,7 +82,7 @@ Result<GenerationReport> import_of(SimulatedDisk& disk, std::vector<Given> first
 
 }  // namespace
 
-TEST_CASE("an import writes the filters of a stream", "[storage]") {
+TEST_CASE("an import writes the filters of a stream") {
   SimulatedDisk disk;
   const auto report = import_of(disk, {10, large_capacity, 20}, {10, large_capacity, 20});
   REQUIRE(report);
@@ -92,7 +92,7 @@ TEST_CASE("an import writes the filters of a stream", "[storage]") {
   CHECK(loaded.filters.size() == 3);
 }
 
-TEST_CASE("an import of filters that change between its passes fails, and leaves nothing", "[storage]") {
+TEST_CASE("an import of filters that change between its passes fails, and leaves nothing") {
   struct Change {
     std::vector<Given> first;
     std::vector<Given> second;

@@ -69,7 +69,7 @@ constexpr Fingerprint fingerprint_two{.low = 0xff, .high = 0xee};
 
 }  // namespace
 
-TEST_CASE("a segment's name has twelve digits, and only such a name has a number", "[storage]") {
+TEST_CASE("a segment's name has twelve digits, and only such a name has a number") {
   CHECK(segment_name(7) == "journal-000000000007");
   CHECK(segment_name(segment_number_max) == "journal-999999999999");
   CHECK(segment_number("journal-000000000007") == 7);
@@ -79,7 +79,7 @@ TEST_CASE("a segment's name has twelve digits, and only such a name has a number
     CHECK_FALSE(segment_number(other));
 }
 
-TEST_CASE("the checksum of a segment's header covers every field", "[storage]") {
+TEST_CASE("the checksum of a segment's header covers every field") {
   SegmentHeader header;
   header.segment_number = 7;
   header.first_position = 1000;
@@ -106,8 +106,7 @@ TEST_CASE("the checksum of a segment's header covers every field", "[storage]") 
   CHECK(segment_checksum(header) == checksum);
 }
 
-TEST_CASE("a frame's checksum covers its body, its length, its place, its flags and the last sync",
-          "[storage]") {
+TEST_CASE("a frame's checksum covers its body, its length, its place, its flags and the last sync") {
   FrameHead frame;
   frame.body_bytes = 16;
   frame.synced_position = 64;
@@ -130,13 +129,13 @@ TEST_CASE("a frame's checksum covers its body, its length, its place, its flags 
   CHECK(frame_checksum(frame, 128, body) == checksum);
 }
 
-TEST_CASE("a frame takes its head and its body, rounded up to eight", "[storage]") {
+TEST_CASE("a frame takes its head and its body, rounded up to eight") {
   CHECK(frame_bytes(1) == 32);
   CHECK(frame_bytes(8) == 32);
   CHECK(frame_bytes(9) == 40);
 }
 
-TEST_CASE("each operation has the bytes of the format", "[storage]") {
+TEST_CASE("each operation has the bytes of the format") {
   test::TellingEncoder encoder;
   const std::vector<Fingerprint> fingerprints{fingerprint_one, fingerprint_two};
   SECTION("added") {
@@ -225,7 +224,7 @@ TEST_CASE("each operation has the bytes of the format", "[storage]") {
   }
 }
 
-TEST_CASE("an operation on the same key as the one before does not repeat the key", "[storage]") {
+TEST_CASE("an operation on the same key as the one before does not repeat the key") {
   test::TellingEncoder encoder;
   encoder.created(some_key, some_options, some_layer);
   encoder.grown(some_key, some_layer);
@@ -237,7 +236,7 @@ TEST_CASE("an operation on the same key as the one before does not repeat the ke
                                             head_of_same_key("05") + "0200000000000000" + "746f");
 }
 
-TEST_CASE("a key is repeated in another database, after another key, and in a new frame", "[storage]") {
+TEST_CASE("a key is repeated in another database, after another key, and in a new frame") {
   test::TellingEncoder encoder;
   const auto removed_bytes = [&](keyspace::DatabaseKey key) {
     const std::size_t before = encoder.bytes().size();
@@ -260,7 +259,7 @@ TEST_CASE("a key is repeated in another database, after another key, and in a ne
   CHECK(removed_bytes({.database = 4, .key = "kez"}) == named);
 }
 
-TEST_CASE("the record of an adopted filter has its image, or the number of its file", "[storage]") {
+TEST_CASE("the record of an adopted filter has its image, or the number of its file") {
   const std::array<std::byte, 3> image{std::byte{0x11}, std::byte{0x22}, std::byte{0x33}};
   test::TellingEncoder encoder;
   encoder.adopted(some_key, {.image = image, .deadline = 5});
@@ -277,14 +276,14 @@ TEST_CASE("the record of an adopted filter has its image, or the number of its f
   CHECK_FALSE(format::adopted_number("adopted-7"));
 }
 
-TEST_CASE("the empty key is a key", "[storage]") {
+TEST_CASE("the empty key is a key") {
   test::TellingEncoder encoder;
   encoder.removed({.database = 3, .key = ""});
   encoder.removed({.database = 3, .key = ""});
   CHECK(hexadecimal(encoder.bytes()) == "0403" + zeros(14) + head_of_same_key("04"));
 }
 
-TEST_CASE("adds to one key in a row are one operation", "[storage]") {
+TEST_CASE("adds to one key in a row are one operation") {
   test::TellingEncoder encoder;
   encoder.added(some_key, {&fingerprint_one, 1});
   encoder.added(some_key, {&fingerprint_two, 1});

@@ -9,9 +9,7 @@ namespace journal_groups_test {
 using namespace sepal;
 using namespace sepal::storage;
 using keyspace::Admission;
-using test::JournalFixture;
-using test::JournalFrame;
-using test::JournalOperation;
+using namespace test;
 
 namespace {
 
@@ -93,8 +91,7 @@ void require_group(const std::vector<JournalFrame>& frames, std::uint64_t from) 
 
 }  // namespace
 
-TEST_CASE_METHOD(Groups, "a group that fits into one frame shares it with the operations around it",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(Groups, "a group that fits into one frame shares it with the operations around it") {
   open();
   admit(test::small_segment_bytes / 64);
   remove("before");
@@ -114,8 +111,7 @@ TEST_CASE_METHOD(Groups, "a group that fits into one frame shares it with the op
   CHECK(frames()[0].operations[2].fingerprints == test::fingerprints_from(0, 2));
 }
 
-TEST_CASE_METHOD(Groups, "adds within a group stay in it; an add behind it is a frame of its own",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(Groups, "adds within a group stay in it; an add behind it is a frame of its own") {
   open();
   admit(10'000);
   log().begin_group();
@@ -135,7 +131,7 @@ TEST_CASE_METHOD(Groups, "adds within a group stay in it; an add behind it is a 
 }
 
 // Commands of a transaction may add one item each, to a key that is as long as a key can be.
-TEST_CASE_METHOD(Groups, "adds to one long key name it once for many items", "[storage][journal]") {
+TEST_CASE_METHOD(Groups, "adds to one long key name it once for many items") {
   open(smallest_segments());
   constexpr std::size_t count = 3000;
   for (const std::size_t key_bytes : {40'000, 65'536}) {
@@ -155,7 +151,7 @@ TEST_CASE_METHOD(Groups, "adds to one long key name it once for many items", "[s
   CHECK(added().size() == 2 * count);
 }
 
-TEST_CASE_METHOD(Groups, "a group without changes records nothing", "[storage][journal]") {
+TEST_CASE_METHOD(Groups, "a group without changes records nothing") {
   open();
   admit(1000);
   log().begin_group();
@@ -168,7 +164,7 @@ TEST_CASE_METHOD(Groups, "a group without changes records nothing", "[storage][j
   CHECK(journal->status().frames == 0);
 }
 
-TEST_CASE_METHOD(Groups, "a group of several frames says which of them continue", "[storage][journal]") {
+TEST_CASE_METHOD(Groups, "a group of several frames says which of them continue") {
   open(smallest_segments());
   admit(100);
   remove("before");
@@ -190,7 +186,7 @@ TEST_CASE_METHOD(Groups, "a group of several frames says which of them continue"
   require_group(frames(), added_from);
 }
 
-TEST_CASE_METHOD(Groups, "a group goes on in the next segments", "[storage][journal]") {
+TEST_CASE_METHOD(Groups, "a group goes on in the next segments") {
   open(smallest_segments());
   group_of(190, 10'000);
   REQUIRE(segments().size() == 1);
@@ -203,8 +199,7 @@ TEST_CASE_METHOD(Groups, "a group goes on in the next segments", "[storage][jour
   require_group(frames(), begun);
 }
 
-TEST_CASE_METHOD(Groups, "nothing comes between the frames of a group, and no sync ends within it",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(Groups, "nothing comes between the frames of a group, and no sync ends within it") {
   open(smallest_segments(), 0, 2);
   const auto marked = [this] {
     const auto mark = read_synced(disk, synced_path(directory));
@@ -237,8 +232,7 @@ TEST_CASE_METHOD(Groups, "nothing comes between the frames of a group, and no sy
   CHECK(marked() == journal->position());
 }
 
-TEST_CASE_METHOD(Groups, "an admission counts the frames that wait for the end of their group",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(Groups, "an admission counts the frames that wait for the end of their group") {
   open();
   const std::uint64_t room = 2 * test::small_segment_room - test::small_segment_bytes / 8;
   REQUIRE(log().admit(room) == Admission::granted);
@@ -252,8 +246,7 @@ TEST_CASE_METHOD(Groups, "an admission counts the frames that wait for the end o
 }
 
 // The end of a segment stays unused where the next frame of the group does not fit into it.
-TEST_CASE_METHOD(Groups, "an admitted group fits, whatever it leaves unused at the ends of segments",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(Groups, "an admitted group fits, whatever it leaves unused at the ends of segments") {
   open();
   std::mt19937_64 random(17);
   const auto key_bytes_max =
@@ -285,7 +278,7 @@ TEST_CASE_METHOD(Groups, "an admitted group fits, whatever it leaves unused at t
   CHECK(names_in_journal() == names_recorded);
 }
 
-TEST_CASE_METHOD(Groups, "a worker gives back what a group did not use of its room", "[storage][journal]") {
+TEST_CASE_METHOD(Groups, "a worker gives back what a group did not use of its room") {
   open(test::small_journal, 0, 2);
   const std::uint64_t room = 2 * test::small_segment_room - test::small_segment_bytes / 8;
   // The worker keeps at most this much of its own for later requests.
@@ -305,8 +298,7 @@ TEST_CASE_METHOD(Groups, "a worker gives back what a group did not use of its ro
   }
 }
 
-TEST_CASE_METHOD(Groups, "a worker gives back at the commit what a request did not use of its room",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(Groups, "a worker gives back at the commit what a request did not use of its room") {
   open(test::small_journal, 0, 2);
   const std::uint64_t room = 2 * test::small_segment_room - test::small_segment_bytes / 8;
   const std::uint64_t usual = test::small_segment_bytes / 64;
@@ -326,7 +318,7 @@ TEST_CASE_METHOD(Groups, "a worker gives back at the commit what a request did n
 
 // The record of a filter in a file stands first in its frame. So what is pending before it is appended, in
 // the middle of the request.
-TEST_CASE_METHOD(Groups, "a request keeps its room until the commit", "[storage][journal]") {
+TEST_CASE_METHOD(Groups, "a request keeps its room until the commit") {
   open(test::small_journal, 0, 2);
   const std::uint64_t most = test::small_segment_room;
   admit(most);
@@ -337,7 +329,7 @@ TEST_CASE_METHOD(Groups, "a request keeps its room until the commit", "[storage]
   CHECK(log(1).admit(most) == Admission::granted);
 }
 
-TEST_CASE("clients that wait for room are told when a group gives some back", "[storage][journal]") {
+TEST_CASE("clients that wait for room are told when a group gives some back") {
   test::SimulatedDisk disk;
   REQUIRE(disk.make_directory("d"));
   int progress_count = 0;

@@ -8,8 +8,7 @@ namespace journal_recording_test {
 using namespace sepal;
 using namespace sepal::storage;
 using keyspace::Admission;
-using test::JournalFixture;
-using test::JournalOperation;
+using namespace test;
 
 namespace {
 
@@ -32,8 +31,7 @@ std::vector<format::Operation> kinds_of(const std::vector<JournalOperation>& ope
 
 }  // namespace
 
-TEST_CASE_METHOD(JournalFixture, "an add is in the segment as soon as the log gets it",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "an add is in the segment as soon as the log gets it") {
   open();
   CHECK(journal->position() == 0);
   REQUIRE(add(1));
@@ -56,7 +54,7 @@ TEST_CASE_METHOD(JournalFixture, "an add is in the segment as soon as the log ge
   CHECK(journal->status().frames == 2);
 }
 
-TEST_CASE_METHOD(JournalFixture, "an add without new items records nothing", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "an add without new items records nothing") {
   open();
   log().begin_add();
   log().added(key, {});
@@ -64,7 +62,7 @@ TEST_CASE_METHOD(JournalFixture, "an add without new items records nothing", "[s
   CHECK(log().seal_record(true) == 0);
 }
 
-TEST_CASE_METHOD(JournalFixture, "a segment begins at its given position", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a segment begins at its given position") {
   open(test::small_journal, 1000);
   CHECK(journal->position() == 1000);
   CHECK(journal->durable_position() == 1000);
@@ -73,8 +71,7 @@ TEST_CASE_METHOD(JournalFixture, "a segment begins at its given position", "[sto
   CHECK(journal->position() == 1000 + test::add_bytes(1));
 }
 
-TEST_CASE_METHOD(JournalFixture, "changes with the gate closed become one frame, at the commit",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "changes with the gate closed become one frame, at the commit") {
   open();
   REQUIRE(log().admit(10'000) == Admission::granted);
   log().record(some_creation(key));
@@ -105,7 +102,7 @@ TEST_CASE_METHOD(JournalFixture, "changes with the gate closed become one frame,
   CHECK(operations()[5].database == 4);
 }
 
-TEST_CASE_METHOD(JournalFixture, "an add after a commit is a frame of its own again", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "an add after a commit is a frame of its own again") {
   open();
   REQUIRE(log().admit(1000) == Admission::granted);
   log().record(some_creation(key));
@@ -115,8 +112,7 @@ TEST_CASE_METHOD(JournalFixture, "an add after a commit is a frame of its own ag
   CHECK(segments().at(0).frames.size() == 3);
 }
 
-TEST_CASE_METHOD(JournalFixture, "many operations with the gate closed are several frames, in order",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "many operations with the gate closed are several frames, in order") {
   JournalOptions options = test::small_journal;
   options.segment_bytes = journal_segment_bytes_min;
   open(options);
@@ -135,7 +131,7 @@ TEST_CASE_METHOD(JournalFixture, "many operations with the gate closed are sever
   CHECK(frames < 20);
 }
 
-TEST_CASE_METHOD(JournalFixture, "a filter and its first items may be in two frames", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a filter and its first items may be in two frames") {
   JournalOptions options = test::small_journal;
   options.segment_bytes = journal_segment_bytes_min;
   open(options);
@@ -157,7 +153,7 @@ TEST_CASE_METHOD(JournalFixture, "a filter and its first items may be in two fra
   CHECK(operations()[2].fingerprints == test::fingerprints_from(0, 2));
 }
 
-TEST_CASE_METHOD(JournalFixture, "the longest keys fit into the smallest segments", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "the longest keys fit into the smallest segments") {
   JournalOptions options = test::small_journal;
   options.segment_bytes = journal_segment_bytes_min;
   open(options);
@@ -171,8 +167,7 @@ TEST_CASE_METHOD(JournalFixture, "the longest keys fit into the smallest segment
   CHECK(operations()[0].target == to);
 }
 
-TEST_CASE_METHOD(JournalFixture, "an add too large for one frame becomes several frames",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "an add too large for one frame becomes several frames") {
   open();
   REQUIRE(log().admit(8192) == Admission::granted);
   log().begin_add();
@@ -181,7 +176,7 @@ TEST_CASE_METHOD(JournalFixture, "an add too large for one frame becomes several
   CHECK(segments().at(0).frames.size() > 1);
 }
 
-TEST_CASE_METHOD(JournalFixture, "nothing is recorded under off", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "nothing is recorded under off") {
   open(test::with_policy(JournalPolicy::off));
   CHECK_FALSE(log().recording());
   CHECK(names().empty());
@@ -189,7 +184,7 @@ TEST_CASE_METHOD(JournalFixture, "nothing is recorded under off", "[storage][jou
   CHECK(log().seal_record(false) == 0);
 }
 
-TEST_CASE_METHOD(JournalFixture, "only under always replies wait for a position", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "only under always replies wait for a position") {
   open(test::with_policy(JournalPolicy::always));
   REQUIRE(add(1));
   CHECK(log().seal_record(false) == journal->position());
@@ -198,8 +193,7 @@ TEST_CASE_METHOD(JournalFixture, "only under always replies wait for a position"
 }
 
 TEST_CASE_METHOD(JournalFixture,
-                 "a worker that saw another worker's add seals its record only when the add is recorded",
-                 "[storage][journal]") {
+                 "a worker that saw another worker's add seals its record only when the add is recorded") {
   open(test::with_policy(JournalPolicy::always), 0, 2);
   REQUIRE(log(0).admit(1000) == Admission::granted);
   log(0).begin_add();
@@ -215,7 +209,7 @@ TEST_CASE_METHOD(JournalFixture,
   CHECK(sealed == test::add_bytes(1));
 }
 
-TEST_CASE_METHOD(JournalFixture, "a worker that adds does not wait for itself", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a worker that adds does not wait for itself") {
   open();
   log().begin_add();
   CHECK(log().seal_record(true) == 0);

@@ -25,8 +25,7 @@ void add_even(JournalFixture& fixture, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE_METHOD(JournalFixture, "a segment is filled to its last byte, and the next begins there",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a segment is filled to its last byte, and the next begins there") {
   open();
   // 16384 - 64 = 16320 = 255 * 64.
   STATIC_REQUIRE(even_frame_bytes(1) == 64);
@@ -42,8 +41,7 @@ TEST_CASE_METHOD(JournalFixture, "a segment is filled to its last byte, and the 
   CHECK(segments()[1].frames.size() == 1);
 }
 
-TEST_CASE_METHOD(JournalFixture, "a frame that would end eight bytes past a segment goes into the next",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a frame that would end eight bytes past a segment goes into the next") {
   open();
   const std::uint64_t almost = test::small_segment_room / even_frame_bytes(1) - 1;
   for (std::uint64_t i = 0; i < almost; ++i) add_even(*this, 1);
@@ -53,8 +51,7 @@ TEST_CASE_METHOD(JournalFixture, "a frame that would end eight bytes past a segm
   CHECK(segments()[1].first_position == segments()[0].end_position);
 }
 
-TEST_CASE_METHOD(JournalFixture, "segments are prepared ahead by the thread, and never by a worker",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "segments are prepared ahead by the thread, and never by a worker") {
   std::vector<std::string> operations_seen;
   disk.set_observer([&](const char* operation, const Path&) { operations_seen.emplace_back(operation); });
   open();
@@ -70,8 +67,7 @@ TEST_CASE_METHOD(JournalFixture, "segments are prepared ahead by the thread, and
   disk.set_observer({});
 }
 
-TEST_CASE_METHOD(JournalFixture, "a request without room is put off until the thread has prepared some",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a request without room is put off until the thread has prepared some") {
   open();
   const std::uint64_t adds = fill(10);
   CHECK(adds > 100);
@@ -84,8 +80,8 @@ TEST_CASE_METHOD(JournalFixture, "a request without room is put off until the th
   CHECK(added() == test::numbers_from(0, (adds + 1) * 10));
 }
 
-TEST_CASE_METHOD(JournalFixture, "an admitted record fits up to the last byte, and one byte more is put off",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture,
+                 "an admitted record fits up to the last byte, and one byte more is put off") {
   open();
   // The room of both segments, minus what a frame may leave unused at the end of the first.
   const std::uint64_t room = 2 * test::small_segment_room - test::small_segment_bytes / 8;
@@ -105,8 +101,7 @@ TEST_CASE_METHOD(JournalFixture, "an admitted record fits up to the last byte, a
   CHECK(journal->position() == recorded);
 }
 
-TEST_CASE_METHOD(JournalFixture, "a request larger than all prepared segments gets as many as it needs",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a request larger than all prepared segments gets as many as it needs") {
   open();
   constexpr std::uint64_t bytes = 10 * test::small_segment_bytes;
   CHECK(log().admit(bytes) == Admission::later);
@@ -121,8 +116,7 @@ TEST_CASE_METHOD(JournalFixture, "a request larger than all prepared segments ge
   CHECK(added() == test::numbers_from(0, adds * count));
 }
 
-TEST_CASE_METHOD(JournalFixture, "a worker's reserved room is not given to another worker",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a worker's reserved room is not given to another worker") {
   open(test::small_journal, 0, 3);
   const std::uint64_t half = test::small_segment_bytes;
   REQUIRE(log(0).admit(half) == Admission::granted);
@@ -137,8 +131,7 @@ TEST_CASE_METHOD(JournalFixture, "a worker's reserved room is not given to anoth
   CHECK(segments().size() == 2);
 }
 
-TEST_CASE_METHOD(JournalFixture, "an admission counts the bytes that wait for the commit",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "an admission counts the bytes that wait for the commit") {
   open();
   const std::uint64_t room = 2 * test::small_segment_room - test::small_segment_bytes / 8;
   REQUIRE(log().admit(room) == Admission::granted);
@@ -148,8 +141,7 @@ TEST_CASE_METHOD(JournalFixture, "an admission counts the bytes that wait for th
 }
 
 TEST_CASE_METHOD(JournalFixture,
-                 "on a full disk, changes are refused when the prepared segments are full, and not before",
-                 "[storage][journal][fault]") {
+                 "on a full disk, changes are refused when the prepared segments are full, and not before") {
   open();
   disk.fill_at(0);
   REQUIRE(add(0, 10));
@@ -178,8 +170,7 @@ TEST_CASE_METHOD(JournalFixture,
   CHECK(asked_count == 0);
 }
 
-TEST_CASE_METHOD(JournalFixture, "a worker that waits for room is told when there will be none",
-                 "[storage][journal][fault]") {
+TEST_CASE_METHOD(JournalFixture, "a worker that waits for room is told when there will be none") {
   open();
   fill(10);
   CHECK(log().admit(test::add_bytes(10)) == Admission::later);
@@ -191,8 +182,7 @@ TEST_CASE_METHOD(JournalFixture, "a worker that waits for room is told when ther
   CHECK(log().admit(test::add_bytes(10)) == Admission::refused);
 }
 
-TEST_CASE_METHOD(JournalFixture, "a segment whose name cannot be made durable is not used",
-                 "[storage][journal][fault]") {
+TEST_CASE_METHOD(JournalFixture, "a segment whose name cannot be made durable is not used") {
   REQUIRE(disk.make_directory("d"));
   disk.restart_count();
   disk.set_observer([&](const char* operation, const Path&) {
@@ -205,8 +195,7 @@ TEST_CASE_METHOD(JournalFixture, "a segment whose name cannot be made durable is
   CHECK(names().empty());
 }
 
-TEST_CASE_METHOD(JournalFixture, "a journal that cannot begin reports the reason",
-                 "[storage][journal][fault]") {
+TEST_CASE_METHOD(JournalFixture, "a journal that cannot begin reports the reason") {
   disk.fill_at(0);
   open();
   CHECK_FALSE(journal->status().accepting);
@@ -219,7 +208,7 @@ TEST_CASE_METHOD(JournalFixture, "a journal that cannot begin reports the reason
   CHECK(missing.error().code == Errc::not_found);
 }
 
-TEST_CASE_METHOD(JournalFixture, "a new segment's number is above all existing ones", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a new segment's number is above all existing ones") {
   disk.put("d/journal-000000000041", {std::byte{1}});
   disk.put("d/journal-000000000007", {std::byte{1}});
   disk.put("d/journal-x", {std::byte{1}});
@@ -231,8 +220,7 @@ TEST_CASE_METHOD(JournalFixture, "a new segment's number is above all existing o
 }
 
 TEST_CASE_METHOD(JournalFixture,
-                 "the frames of the last process are synced before the journal relies on them",
-                 "[storage][journal][fault]") {
+                 "the frames of the last process are synced before the journal relies on them") {
   open();
   REQUIRE(add(1));
   journal.reset();
@@ -245,8 +233,7 @@ TEST_CASE_METHOD(JournalFixture,
   CHECK(disk.files().at("d/journal-000000000009").size() == 3);
 }
 
-TEST_CASE_METHOD(JournalFixture, "segments are removed when a generation has their changes, and not before",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "segments are removed when a generation has their changes, and not before") {
   disk.put("d/journal-000000000001", {std::byte{1}});
   open(test::small_journal, 100);
   REQUIRE(add(1));
@@ -274,8 +261,7 @@ TEST_CASE_METHOD(JournalFixture, "segments are removed when a generation has the
   CHECK(segments().size() == 1);  // the active one
 }
 
-TEST_CASE_METHOD(JournalFixture, "the removal of a segment that failed is repeated after the next save",
-                 "[storage][journal][fault]") {
+TEST_CASE_METHOD(JournalFixture, "the removal of a segment that failed is repeated after the next save") {
   disk.put("d/journal-000000000001", {std::byte{1}});
   open(test::small_journal, 100);
   journal->generation_saved(100);
@@ -288,8 +274,7 @@ TEST_CASE_METHOD(JournalFixture, "the removal of a segment that failed is repeat
   CHECK_FALSE(disk.files().contains("d/journal-000000000001"));
 }
 
-TEST_CASE_METHOD(JournalFixture, "a stop syncs everything and removes the prepared segments",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a stop syncs everything and removes the prepared segments") {
   open();
   REQUIRE(add(1));
   REQUIRE(journal->stop());
@@ -301,8 +286,7 @@ TEST_CASE_METHOD(JournalFixture, "a stop syncs everything and removes the prepar
 }
 
 TEST_CASE_METHOD(JournalFixture,
-                 "a journal with the largest segment number is refused, and the error names the segment",
-                 "[storage][journal]") {
+                 "a journal with the largest segment number is refused, and the error names the segment") {
   const std::string last = format::segment_name(format::segment_number_max);
   disk.put(Path("d") / last, {});
   const auto opened = try_open();

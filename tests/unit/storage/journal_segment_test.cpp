@@ -21,7 +21,7 @@ void append_up_to(JournalSegment& segment, std::uint64_t offset) {
 
 }  // namespace
 
-TEST_CASE("more pages are requested once, when half of the prepared ones are used", "[storage][journal]") {
+TEST_CASE("more pages are requested once, when half of the prepared ones are used") {
   test::SimulatedDisk disk;
   JournalSegment segment(*disk.create_mapped("file", segment_bytes), 1);
   segment.begin(0);
@@ -36,7 +36,7 @@ TEST_CASE("more pages are requested once, when half of the prepared ones are use
   CHECK(segment.next_pages(4096).from == first.from + 2048);
 }
 
-TEST_CASE("no pages beyond the end of a segment are requested", "[storage][journal]") {
+TEST_CASE("no pages beyond the end of a segment are requested") {
   test::SimulatedDisk disk;
   JournalSegment segment(*disk.create_mapped("file", segment_bytes), 1);
   segment.begin(0);

@@ -6,8 +6,7 @@ namespace journal_sync_test {
 using namespace sepal;
 using namespace sepal::storage;
 using keyspace::Admission;
-using test::JournalFixture;
-using test::Survival;
+using namespace test;
 
 namespace {
 
@@ -21,8 +20,7 @@ void fail_next_operation(test::SimulatedDisk& disk) {
 
 }  // namespace
 
-TEST_CASE_METHOD(JournalFixture, "synced frames survive, and others may be lost",
-                 "[storage][journal][fault]") {
+TEST_CASE_METHOD(JournalFixture, "synced frames survive, and others may be lost") {
   open();
   REQUIRE(add(1));
   CHECK(journal->durable_position() == 0);
@@ -35,7 +33,7 @@ TEST_CASE_METHOD(JournalFixture, "synced frames survive, and others may be lost"
   CHECK(added() == test::numbers_from(1, 1));
 }
 
-TEST_CASE_METHOD(JournalFixture, "one sync serves all waiting clients", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "one sync serves all waiting clients") {
   open(test::with_policy(JournalPolicy::always), 0, 3);
   std::uint64_t highest = 0;
   for (std::size_t worker = 0; worker < 3; ++worker) {
@@ -52,8 +50,7 @@ TEST_CASE_METHOD(JournalFixture, "one sync serves all waiting clients", "[storag
   CHECK(journal->status().syncs == 1);  // nothing new
 }
 
-TEST_CASE_METHOD(JournalFixture, "a sync fills up the page, so that no synced page is written again",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a sync fills up the page, so that no synced page is written again") {
   open();
   for (std::uint64_t round = 0; round < 3; ++round) {
     REQUIRE(add(round));
@@ -69,8 +66,7 @@ TEST_CASE_METHOD(JournalFixture, "a sync fills up the page, so that no synced pa
   CHECK(journal->status().frames == 3);
 }
 
-TEST_CASE_METHOD(JournalFixture, "if a page has no room for a filler, the filler ends the next page",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "if a page has no room for a filler, the filler ends the next page") {
   for (const std::uint64_t left :
        {std::uint64_t{8}, std::uint64_t{16}, std::uint64_t{24}, std::uint64_t{32}}) {
     INFO("left " << left);
@@ -95,7 +91,7 @@ TEST_CASE_METHOD(JournalFixture, "if a page has no room for a filler, the filler
   }
 }
 
-TEST_CASE_METHOD(JournalFixture, "a filler takes no reserved room", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a filler takes no reserved room") {
   open();
   const std::uint64_t room = 2 * test::small_segment_room - test::small_segment_bytes / 8;
   REQUIRE(log().admit(room) == Admission::granted);
@@ -109,7 +105,7 @@ TEST_CASE_METHOD(JournalFixture, "a filler takes no reserved room", "[storage][j
   CHECK(journal->durable_position() == before);
 }
 
-TEST_CASE_METHOD(JournalFixture, "a sync covers all written segments", "[storage][journal][fault]") {
+TEST_CASE_METHOD(JournalFixture, "a sync covers all written segments") {
   open();
   fill(10);
   REQUIRE(segments().size() == 2);
@@ -120,8 +116,7 @@ TEST_CASE_METHOD(JournalFixture, "a sync covers all written segments", "[storage
   CHECK(added() == all);
 }
 
-TEST_CASE_METHOD(JournalFixture, "every frame says how far the journal was synced when it was written",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "every frame says how far the journal was synced when it was written") {
   open(test::small_journal, 1000);
   REQUIRE(add(1));
   journal->work();
@@ -134,8 +129,8 @@ TEST_CASE_METHOD(JournalFixture, "every frame says how far the journal was synce
   CHECK(frames[2].position == synced);
 }
 
-TEST_CASE_METHOD(JournalFixture, "after a failed sync changes are refused until a generation has everything",
-                 "[storage][journal][fault]") {
+TEST_CASE_METHOD(JournalFixture,
+                 "after a failed sync changes are refused until a generation has everything") {
   open(test::with_policy(JournalPolicy::always));
   REQUIRE(add(1));
   journal->work();
@@ -186,8 +181,7 @@ TEST_CASE_METHOD(JournalFixture, "after a failed sync changes are refused until 
   CHECK(added().back() == 4);
 }
 
-TEST_CASE_METHOD(JournalFixture, "changes that were admitted before a sync failed are still recorded",
-                 "[storage][journal][fault]") {
+TEST_CASE_METHOD(JournalFixture, "changes that were admitted before a sync failed are still recorded") {
   open(test::small_journal, 0, 2);
   REQUIRE(log(1).admit(test::small_segment_bytes) == Admission::granted);
   REQUIRE(add(1));
@@ -214,8 +208,7 @@ TEST_CASE_METHOD(JournalFixture, "changes that were admitted before a sync faile
 }
 
 TEST_CASE_METHOD(JournalFixture,
-                 "after a failed sync, the thread tries to make new segments until there is space",
-                 "[storage][journal][fault]") {
+                 "after a failed sync, the thread tries to make new segments until there is space") {
   open();
   REQUIRE(add(1));
   fail_next_operation(disk);
@@ -230,9 +223,9 @@ TEST_CASE_METHOD(JournalFixture,
   CHECK(add(2));
 }
 
-TEST_CASE_METHOD(JournalFixture,
-                 "a removed data directory is a failed sync, and the journal recovers when it is there again",
-                 "[storage][journal][fault]") {
+TEST_CASE_METHOD(
+    JournalFixture,
+    "a removed data directory is a failed sync, and the journal recovers when it is there again") {
   open();
   REQUIRE(add(1));
   REQUIRE(disk.remove_tree("d"));
@@ -251,8 +244,7 @@ TEST_CASE_METHOD(JournalFixture,
   CHECK(added() == test::numbers_from(2, 1));
 }
 
-TEST_CASE_METHOD(JournalFixture, "a stop reports a failed last sync, unless a generation has everything",
-                 "[storage][journal][fault]") {
+TEST_CASE_METHOD(JournalFixture, "a stop reports a failed last sync, unless a generation has everything") {
   SECTION("it says so") {
     open();
     REQUIRE(add(1));
@@ -274,8 +266,7 @@ TEST_CASE_METHOD(JournalFixture, "a stop reports a failed last sync, unless a ge
 
 TEST_CASE_METHOD(
     JournalFixture,
-    "after the journal is switched on, the first frame says so, and nothing is durable before a save",
-    "[storage][journal]") {
+    "after the journal is switched on, the first frame says so, and nothing is durable before a save") {
   open(test::with_policy(JournalPolicy::off), 100);
   journal->set_policy(JournalPolicy::always);
   CHECK(log().recording());
@@ -305,8 +296,7 @@ TEST_CASE_METHOD(
   CHECK(asked_count == asked);
 }
 
-TEST_CASE_METHOD(JournalFixture, "policies change at once, and records before off are synced",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "policies change at once, and records before off are synced") {
   open();
   REQUIRE(add(1));
   journal->set_policy(JournalPolicy::off);
@@ -325,8 +315,7 @@ TEST_CASE_METHOD(JournalFixture, "policies change at once, and records before of
   CHECK(operations().size() == 4);
 }
 
-TEST_CASE_METHOD(JournalFixture, "a journal without room resumes as soon as there is room",
-                 "[storage][journal][fault]") {
+TEST_CASE_METHOD(JournalFixture, "a journal without room resumes as soon as there is room") {
   open();
   disk.fill_at(0);
   fill(1);
@@ -349,8 +338,7 @@ TEST_CASE_METHOD(JournalFixture, "a journal without room resumes as soon as ther
   CHECK(add(1));
 }
 
-TEST_CASE_METHOD(JournalFixture, "a journal that is switched off while it gets its segment resumes later",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a journal that is switched off while it gets its segment resumes later") {
   open(test::with_policy(JournalPolicy::off));
   journal->set_policy(JournalPolicy::everysec);
   REQUIRE(journal->status().resumes);
@@ -373,8 +361,7 @@ TEST_CASE_METHOD(JournalFixture, "a journal that is switched off while it gets i
   CHECK(asked_count == 1);
 }
 
-TEST_CASE_METHOD(JournalFixture, "switching the journal off and on does not repair a failed sync",
-                 "[storage][journal][fault]") {
+TEST_CASE_METHOD(JournalFixture, "switching the journal off and on does not repair a failed sync") {
   open();
   REQUIRE(add(1));
   fail_next_operation(disk);
@@ -394,8 +381,7 @@ TEST_CASE_METHOD(JournalFixture, "switching the journal off and on does not repa
   CHECK(journal->status().accepting);
 }
 
-TEST_CASE_METHOD(JournalFixture, "a worker that waits for a generation is told when it is current",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a worker that waits for a generation is told when it is current") {
   open(test::with_policy(JournalPolicy::off));
   journal->set_policy(JournalPolicy::always);
   journal->work();
@@ -411,8 +397,7 @@ TEST_CASE_METHOD(JournalFixture, "a worker that waits for a generation is told w
 }
 
 TEST_CASE_METHOD(JournalFixture,
-                 "waiting workers are told of a generation even without space for new segments",
-                 "[storage][journal][fault]") {
+                 "waiting workers are told of a generation even without space for new segments") {
   open(test::with_policy(JournalPolicy::always));
   REQUIRE(add(1));
   fail_next_operation(disk);
@@ -426,8 +411,7 @@ TEST_CASE_METHOD(JournalFixture,
   CHECK(progress_count > before);
 }
 
-TEST_CASE_METHOD(JournalFixture, "switched off after a failed sync, the journal needs one generation",
-                 "[storage][journal][fault]") {
+TEST_CASE_METHOD(JournalFixture, "switched off after a failed sync, the journal needs one generation") {
   open(test::with_policy(JournalPolicy::always));
   REQUIRE(add(1));
   fail_next_operation(disk);
@@ -450,8 +434,7 @@ TEST_CASE_METHOD(JournalFixture, "switched off after a failed sync, the journal 
   CHECK(add(2));
 }
 
-TEST_CASE_METHOD(JournalFixture, "a worker that waits for room is told when the journal is switched off",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a worker that waits for room is told when the journal is switched off") {
   open();
   REQUIRE(log().admit(4 * test::small_segment_bytes) == Admission::later);
   const int before = progress_count;

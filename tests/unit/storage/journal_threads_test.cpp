@@ -153,8 +153,7 @@ void check_all(const std::vector<test::JournalOperation>& operations) {
 
 }  // namespace
 
-TEST_CASE("records of several workers are on the disk, each worker's in its order",
-          "[storage][journal][stress]") {
+TEST_CASE("records of several workers are on the disk, each worker's in its order", "[stress]") {
   for (const JournalPolicy policy : {JournalPolicy::everysec, JournalPolicy::always}) {
     Workers workers;
     workers.open(policy);
@@ -167,7 +166,7 @@ TEST_CASE("records of several workers are on the disk, each worker's in its orde
   }
 }
 
-TEST_CASE("records after a pause are synced in time as well", "[storage][journal]") {
+TEST_CASE("records after a pause are synced in time as well") {
   test::SimulatedDisk disk;
   REQUIRE(disk.make_directory("d"));
   JournalOptions options = test::small_journal;
@@ -194,8 +193,7 @@ TEST_CASE("records after a pause are synced in time as well", "[storage][journal
   CHECK(journal.stop());
 }
 
-TEST_CASE("several workers go on after syncs that fail and disks that are full",
-          "[storage][journal][stress][fault]") {
+TEST_CASE("several workers go on after syncs that fail and disks that are full", "[stress]") {
   Workers workers;
   // Called on the journal's thread, before each operation of the disk.
   std::uint64_t operations = 0;

@@ -89,15 +89,13 @@ struct WayOutFixture : JournalFixture {
   }
 };
 
-TEST_CASE_METHOD(WayOutFixture, "the reserve is made before the journal grows",
-                 "[storage][journal][reserve]") {
+TEST_CASE_METHOD(WayOutFixture, "the reserve is made before the journal grows") {
   open_journal();
   CHECK(reserve->whole());
   CHECK(journal->status().accepting);
 }
 
-TEST_CASE_METHOD(WayOutFixture, "on a full disk, removals are accepted and durable",
-                 "[storage][journal][reserve][fault]") {
+TEST_CASE_METHOD(WayOutFixture, "on a full disk, removals are accepted and durable") {
   open_journal();
   leave_room(2 * test::small_segment_bytes);
   fill_all();
@@ -110,8 +108,7 @@ TEST_CASE_METHOD(WayOutFixture, "on a full disk, removals are accepted and durab
   CHECK(removals() == 20);
 }
 
-TEST_CASE_METHOD(WayOutFixture, "removals leave half of the reserve to a save",
-                 "[storage][journal][reserve][fault]") {
+TEST_CASE_METHOD(WayOutFixture, "removals leave half of the reserve to a save") {
   open_journal();
   leave_room(test::small_segment_bytes);
   fill_all();
@@ -128,8 +125,7 @@ TEST_CASE_METHOD(WayOutFixture, "removals leave half of the reserve to a save",
   CHECK(add(1));
 }
 
-TEST_CASE_METHOD(WayOutFixture, "keys can be removed after a save that has grown into the reserve",
-                 "[storage][journal][reserve][fault]") {
+TEST_CASE_METHOD(WayOutFixture, "keys can be removed after a save that has grown into the reserve") {
   open_journal();
   leave_room(test::small_segment_bytes);
   fill_all();
@@ -146,8 +142,7 @@ TEST_CASE_METHOD(WayOutFixture, "keys can be removed after a save that has grown
   CHECK(log().admit(test::add_bytes(1)) == Admission::refused);
 }
 
-TEST_CASE_METHOD(WayOutFixture, "where keys cannot be removed either, the refusal says what to free",
-                 "[storage][journal][reserve][fault]") {
+TEST_CASE_METHOD(WayOutFixture, "where keys cannot be removed either, the refusal says what to free") {
   open_journal();
   leave_room(test::small_segment_bytes);
   fill_all();
@@ -159,7 +154,7 @@ TEST_CASE_METHOD(WayOutFixture, "where keys cannot be removed either, the refusa
             " bytes on the disk of d") != std::string::npos);
 }
 
-TEST_CASE_METHOD(WayOutFixture, "new room goes to the reserve first", "[storage][journal][reserve][fault]") {
+TEST_CASE_METHOD(WayOutFixture, "new room goes to the reserve first") {
   open_journal();
   const std::uint64_t full_at = leave_room(test::small_segment_bytes);
   fill_all();
@@ -173,8 +168,7 @@ TEST_CASE_METHOD(WayOutFixture, "new room goes to the reserve first", "[storage]
   CHECK(add(1));
 }
 
-TEST_CASE_METHOD(WayOutFixture, "on a full disk, a journal begins in the room behind its old end",
-                 "[storage][journal][reserve][fault]") {
+TEST_CASE_METHOD(WayOutFixture, "on a full disk, a journal begins in the room behind its old end") {
   open_journal();
   REQUIRE(add(7));
   const std::uint64_t position = journal->position();
@@ -196,8 +190,7 @@ TEST_CASE_METHOD(WayOutFixture, "on a full disk, a journal begins in the room be
   REQUIRE((*opened)->stop());
 }
 
-TEST_CASE_METHOD(WayOutFixture, "a journal without any room refuses everything until there is some",
-                 "[storage][journal][reserve][fault]") {
+TEST_CASE_METHOD(WayOutFixture, "a journal without any room refuses everything until there is some") {
   disk.set_capacity(0);
   open_journal();
   CHECK_FALSE(journal->status().accepting);
@@ -211,8 +204,7 @@ TEST_CASE_METHOD(WayOutFixture, "a journal without any room refuses everything u
   CHECK(remove_key());
 }
 
-TEST_CASE_METHOD(WayOutFixture, "a journal at its bound waits for a save, and accepts removals",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(WayOutFixture, "a journal at its bound waits for a save, and accepts removals") {
   bytes_max = 4 * test::small_segment_bytes;
   open_journal();
   for (int rounds = 0; rounds < 20; ++rounds) {
@@ -233,8 +225,7 @@ TEST_CASE_METHOD(WayOutFixture, "a journal at its bound waits for a save, and ac
   CHECK(add(1));
 }
 
-TEST_CASE_METHOD(WayOutFixture, "workers that ask for much, one after the other, all get it",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(WayOutFixture, "workers that ask for much, one after the other, all get it") {
   bytes_max = 8 * test::small_segment_bytes;
   worker_count = 8;
   open_journal();
@@ -250,8 +241,7 @@ TEST_CASE_METHOD(WayOutFixture, "workers that ask for much, one after the other,
   }
 }
 
-TEST_CASE_METHOD(WayOutFixture, "a save ends with no more segments than the journal always keeps",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(WayOutFixture, "a save ends with no more segments than the journal always keeps") {
   open_journal();
   const auto bytes = [this] {
     std::uint64_t sum = 0;
@@ -288,8 +278,7 @@ TEST_CASE_METHOD(WayOutFixture, "a save ends with no more segments than the jour
   CHECK(added().size() == adds);
 }
 
-TEST_CASE_METHOD(WayOutFixture, "a change that the journal can never hold is not put off",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(WayOutFixture, "a change that the journal can never hold is not put off") {
   bytes_max = 8 * test::small_segment_bytes;
   open_journal();
   // One segment is in use, and other workers may keep the room of another one.
@@ -304,8 +293,7 @@ TEST_CASE_METHOD(WayOutFixture, "a change that the journal can never hold is not
   CHECK(room_asked == 0);
 }
 
-TEST_CASE_METHOD(WayOutFixture, "a journal at its bound asks for a save that removes files beside it",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(WayOutFixture, "a journal at its bound asks for a save that removes files beside it") {
   bytes_max = 8 * test::small_segment_bytes;
   bytes_beside = 4 * test::small_segment_bytes;
   open_journal();
@@ -320,8 +308,7 @@ TEST_CASE_METHOD(WayOutFixture, "a journal at its bound asks for a save that rem
   CHECK(log().admit(bytes) == Admission::granted);
 }
 
-TEST_CASE_METHOD(WayOutFixture, "a journal at its bound refuses changes once the save has failed",
-                 "[storage][journal][fault]") {
+TEST_CASE_METHOD(WayOutFixture, "a journal at its bound refuses changes once the save has failed") {
   bytes_max = 4 * test::small_segment_bytes;
   open_journal();
   for (int rounds = 0; rounds < 20; ++rounds) {
@@ -338,8 +325,7 @@ TEST_CASE_METHOD(WayOutFixture, "a journal at its bound refuses changes once the
   CHECK(add(1));
 }
 
-TEST_CASE_METHOD(WayOutFixture, "while a save does not fit, the journal leaves the free room to it",
-                 "[storage][journal][fault]") {
+TEST_CASE_METHOD(WayOutFixture, "while a save does not fit, the journal leaves the free room to it") {
   open_journal();
   constexpr std::uint64_t lacking = 100'000;
   const std::uint64_t capacity = leave_room(lacking);

@@ -51,7 +51,7 @@ void save(SimulatedDisk& disk, MirrorState state) {
 
 }  // namespace
 
-TEST_CASE("a replay restores mirrors, with their state and the source's count", "[storage][mirror]") {
+TEST_CASE("a replay restores mirrors, with their state and the source's count") {
   JournalFiles journal = mirrored();
   CHECK(mirrors_after(journal) == std::vector{some_mirror()});
   journal.mirrored(some_mirror(MirrorState::no_memory));
@@ -62,7 +62,7 @@ TEST_CASE("a replay restores mirrors, with their state and the source's count", 
   CHECK(mirrors_after(journal).empty());
 }
 
-TEST_CASE("a replay ends mirrors when their keys change, as the keyspace did", "[storage][mirror]") {
+TEST_CASE("a replay ends mirrors when their keys change, as the keyspace did") {
   JournalFiles journal = mirrored();
   SECTION("removed") {
     journal.removed(next_key);
@@ -77,7 +77,7 @@ TEST_CASE("a replay ends mirrors when their keys change, as the keyspace did", "
   CHECK(mirrors_after(journal).empty());
 }
 
-TEST_CASE("in a replay, mirrors follow renamed filters", "[storage][mirror]") {
+TEST_CASE("in a replay, mirrors follow renamed filters") {
   JournalFiles journal = mirrored();
   journal.renamed(3, "next", "elsewhere");
   journal.mirrored({.database = 3, .source = "key", .target = "elsewhere", .state = MirrorState::full});
@@ -88,7 +88,7 @@ TEST_CASE("in a replay, mirrors follow renamed filters", "[storage][mirror]") {
   CHECK(mirrors[0].state == MirrorState::full);
 }
 
-TEST_CASE("a generation keeps the mirrors of its cut", "[storage][mirror]") {
+TEST_CASE("a generation keeps the mirrors of its cut") {
   const MirrorState state = GENERATE(MirrorState::whole, MirrorState::layer_limit);
   SimulatedDisk disk;
   save(disk, state);
@@ -101,8 +101,7 @@ TEST_CASE("a generation keeps the mirrors of its cut", "[storage][mirror]") {
   CHECK(lines.back().find("key=\"key\" target=\"next\"") != std::string::npos);
 }
 
-TEST_CASE("a replay begins with the mirrors of the generation, which the journal then changes",
-          "[storage][mirror]") {
+TEST_CASE("a replay begins with the mirrors of the generation, which the journal then changes") {
   JournalFiles journal;
   journal.mirrored({.database = 3, .source = "key", .target = "", .state = MirrorState::off});
   journal.end_frame();
@@ -125,8 +124,7 @@ TEST_CASE("a replay begins with the mirrors of the generation, which the journal
   }
 }
 
-TEST_CASE("salvage keeps a mirror whose filters it has, and reports other mirrors as lost",
-          "[storage][mirror]") {
+TEST_CASE("salvage keeps a mirror whose filters it has, and reports other mirrors as lost") {
   SimulatedDisk disk;
   save(disk, MirrorState::whole);
   JournalFiles journal;

@@ -72,7 +72,7 @@ bool starts_well(Disk& disk, const Path& directory, std::string& error) {
 
 }  // namespace
 
-TEST_CASE("a start and a save do what verify promises, whatever stands under a name", "[storage]") {
+TEST_CASE("a start and a save do what verify promises, whatever stands under a name") {
   const auto disk = make_posix_disk();
   for (const std::string name : names) {
     for (const Kind kind :
@@ -134,7 +134,7 @@ TEST_CASE("a start and a save do what verify promises, whatever stands under a n
   }
 }
 
-TEST_CASE("a save, SYNCED and a copy go on beside what appears while the server runs", "[storage]") {
+TEST_CASE("a save, SYNCED and a copy go on beside what appears while the server runs") {
   const auto disk = make_posix_disk();
   const test::TemporaryFolder folder;
   const Path data = folder.path() / "data";

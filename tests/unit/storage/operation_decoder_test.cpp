@@ -71,7 +71,7 @@ bool says(const std::string& refusal, const std::string& what) {
 
 }  // namespace
 
-TEST_CASE("changes that contradict the keyspace are damage", "[storage][replay]") {
+TEST_CASE("changes that contradict the keyspace are damage") {
   const std::vector<Fingerprint> three(3, some_fingerprint);
   const keyspace::DatabaseKey other{.database = 0, .key = "other"};
   using Journal = test::JournalFiles;
@@ -115,7 +115,7 @@ TEST_CASE("changes that contradict the keyspace are damage", "[storage][replay]"
   CHECK(says(refusal([&](Journal& journal) { journal.created(other, some_options, absurd); }), "cannot be"));
 }
 
-TEST_CASE("an adopted filter without shape or file, or cut off, is damage", "[storage][replay]") {
+TEST_CASE("an adopted filter without shape or file, or cut off, is damage") {
   using Journal = test::JournalFiles;
   const auto made = bloom::Filter::create(some_options, test::roomy);
   std::vector<std::byte> image = value::image_of(**made);
@@ -151,7 +151,7 @@ std::string refused(const std::vector<std::byte>& body) {
 
 }  // namespace
 
-TEST_CASE("operations that are cut off are damage", "[storage][replay]") {
+TEST_CASE("operations that are cut off are damage") {
   test::TellingEncoder encoder;
   encoder.created({.database = 1, .key = "new"}, some_options, first_layer());
   encoder.added({.database = 1, .key = "new"}, {&some_fingerprint, 1});
@@ -176,7 +176,7 @@ TEST_CASE("operations that are cut off are damage", "[storage][replay]") {
   CHECK(ends == 8);  // between two operations
 }
 
-TEST_CASE("operations that are too long or unknown are damage", "[storage][replay]") {
+TEST_CASE("operations that are too long or unknown are damage") {
   OperationHead head = head_of(Operation::removed);
   head.operation = 0;
   CHECK(says(refused(bytes_of(head, "key")), "of a kind"));
@@ -234,7 +234,7 @@ TEST_CASE("operations that are too long or unknown are damage", "[storage][repla
   CHECK(says(refused(bytes_of(head, "key")), "flags"));
 }
 
-TEST_CASE("a value of a kind that this build does not know is of a newer version", "[storage]") {
+TEST_CASE("a value of a kind that this build does not know is of a newer version") {
   for (const Operation operation : {Operation::made, Operation::changed}) {
     OperationHead head = head_of(operation);
     head.kind = static_cast<std::uint8_t>(value::kinds.size());
@@ -247,7 +247,7 @@ TEST_CASE("a value of a kind that this build does not know is of a newer version
 }
 
 // Versions 4 to 7 had operations for each kind.
-TEST_CASE("what earlier versions wrote is read as what is made and changed", "[storage][replay]") {
+TEST_CASE("what earlier versions wrote is read as what is made and changed") {
   const auto made = bloom::made_record({.options = some_options, .first_layer = first_layer()});
   const auto grown = bloom::grown_record(first_layer());
   const auto written = strings::written_head(7, 2);
@@ -276,7 +276,7 @@ TEST_CASE("what earlier versions wrote is read as what is made and changed", "[s
   CHECK(decoder.at_end());
 }
 
-TEST_CASE("filters of one shape that are made in one frame share its record", "[storage][replay]") {
+TEST_CASE("filters of one shape that are made in one frame share its record") {
   bloom::FilterOptions others = some_options;
   others.seed = 8;
   test::TellingEncoder encoder;

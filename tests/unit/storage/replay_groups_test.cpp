@@ -178,7 +178,7 @@ std::vector<std::string> inspected(const JournalFiles& journal, const std::strin
 
 }  // namespace
 
-TEST_CASE("a group is applied whole, with the frames before and behind it", "[storage][replay][group]") {
+TEST_CASE("a group is applied whole, with the frames before and behind it") {
   const bool divided = GENERATE(false, true);
   Grouped grouped(divided);
   add(grouped.journal, 4, even_key);
@@ -192,7 +192,7 @@ TEST_CASE("a group is applied whole, with the frames before and behind it", "[st
         joined(verified(JournalFiles()), Grade::harmless));
 }
 
-TEST_CASE("a group may be longer than a segment, and than what one read brings", "[storage][replay][group]") {
+TEST_CASE("a group may be longer than a segment, and than what one read brings") {
   constexpr bloom::FilterOptions larger{.error_rate = 0.01, .capacity = 400'000, .seed = 7};
   JournalFiles journal(0, journal_segment_bytes_min);
   journal.created(even_key, larger, first_layer(larger));
@@ -225,8 +225,7 @@ TEST_CASE("a group may be longer than a segment, and than what one read brings",
   CHECK(replayed->report.cut_bytes == 0);
 }
 
-TEST_CASE("a journal that was cut at any byte of a group ends before the group, and goes on there",
-          "[storage][replay][group]") {
+TEST_CASE("a journal that was cut at any byte of a group ends before the group, and goes on there") {
   const bool divided = GENERATE(false, true);
   const Grouped whole(divided);
   const std::size_t first_end = divided ? static_cast<std::size_t>(whole.last) : 0;
@@ -245,8 +244,7 @@ TEST_CASE("a journal that was cut at any byte of a group ends before the group, 
   }
 }
 
-TEST_CASE("a group whose last frame is in a segment that lost its header, or is gone, is left out",
-          "[storage][replay][group]") {
+TEST_CASE("a group whose last frame is in a segment that lost its header, or is gone, is left out") {
   const Grouped whole(true);
   for (const std::size_t kept : {std::size_t{1}, sizeof(format::SegmentHeader) - 1}) {
     Grouped grouped = whole;
@@ -263,7 +261,7 @@ TEST_CASE("a group whose last frame is in a segment that lost its header, or is 
   require_ends_before(grouped, false);
 }
 
-TEST_CASE("a group with a wrong byte anywhere is left out", "[storage][replay][group]") {
+TEST_CASE("a group with a wrong byte anywhere is left out") {
   const bool divided = GENERATE(false, true);
   const Grouped whole(divided);
   for (std::uint64_t position = whole.begin; position < whole.end; ++position) {
@@ -280,7 +278,7 @@ TEST_CASE("a group with a wrong byte anywhere is left out", "[storage][replay][g
   }
 }
 
-TEST_CASE("only what was on disk is damage: a group behind it is a torn tail", "[storage][replay][group]") {
+TEST_CASE("only what was on disk is damage: a group behind it is a torn tail") {
   const bool divided = GENERATE(false, true);
   Grouped grouped(divided);
   const std::string newest = grouped.journal.newest_name();
@@ -317,8 +315,7 @@ TEST_CASE("only what was on disk is damage: a group behind it is a torn tail", "
   }
 }
 
-TEST_CASE("a journal that ends before a group is judged there, at the first start as at the second",
-          "[storage][replay][group]") {
+TEST_CASE("a journal that ends before a group is judged there, at the first start as at the second") {
   Grouped grouped(true);
   Bytes& first = grouped.journal.files()["journal-000000000001"];
   grouped.journal.files()["journal-000000000002"][grouped.journal.used() - 1] ^= std::byte{1};
@@ -349,7 +346,7 @@ TEST_CASE("a journal that ends before a group is judged there, at the first star
   }
 }
 
-TEST_CASE("a change of a group that makes no sense is named by its own segment", "[storage][replay][group]") {
+TEST_CASE("a change of a group that makes no sense is named by its own segment") {
   JournalFiles journal(0, segment_bytes);
   create(journal, even_key);
   const std::size_t wrong = journal.used();
@@ -366,8 +363,7 @@ TEST_CASE("a change of a group that makes no sense is named by its own segment",
   CHECK(contains(salvaged(journal).lost, place));
 }
 
-TEST_CASE("bytes of a group that are no operations are named by their own segment",
-          "[storage][examine][group]") {
+TEST_CASE("bytes of a group that are no operations are named by their own segment") {
   JournalFiles journal(0, segment_bytes);
   const std::size_t wrong = journal.used();
   journal.frame_of(Bytes(sizeof(format::OperationHead), std::byte{0xff}), format::frame_continues);
@@ -377,7 +373,7 @@ TEST_CASE("bytes of a group that are no operations are named by their own segmen
                  "data/journal-000000000001 is damaged at offset " + std::to_string(wrong)));
 }
 
-TEST_CASE("verify says that the journal ends before a transaction", "[storage][examine][group]") {
+TEST_CASE("verify says that the journal ends before a transaction") {
   const bool divided = GENERATE(false, true);
   Grouped grouped(divided);
   CHECK_FALSE(contains(joined(verified(grouped.journal), Grade::harmless), "transaction"));
@@ -392,8 +388,7 @@ TEST_CASE("verify says that the journal ends before a transaction", "[storage][e
   CHECK(contains(joined(findings, Grade::fine), "has 2 changes with 1 items"));
 }
 
-TEST_CASE("salvage keeps no part of a transaction, and names one that damage took",
-          "[storage][examine][group]") {
+TEST_CASE("salvage keeps no part of a transaction, and names one that damage took") {
   const bool divided = GENERATE(false, true);
   Grouped grouped(divided);
   CHECK(salvaged(grouped.journal).items == 4);
@@ -416,7 +411,7 @@ TEST_CASE("salvage keeps no part of a transaction, and names one that damage too
   }
 }
 
-TEST_CASE("inspect says which frames continue in the next", "[storage][examine][group]") {
+TEST_CASE("inspect says which frames continue in the next") {
   const Grouped grouped(true);
   std::vector<std::string> frames;
   std::string end;

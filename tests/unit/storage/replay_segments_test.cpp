@@ -12,7 +12,7 @@ using namespace sepal;
 using namespace sepal::storage;
 using namespace sepal::test;
 
-TEST_CASE("a later segment proves damage, even one that lost its header", "[storage][replay]") {
+TEST_CASE("a later segment proves damage, even one that lost its header") {
   for (const bool header_lost : {false, true}) {
     Sample sample(3);
     sample.journal.sync();
@@ -35,8 +35,7 @@ TEST_CASE("a later segment proves damage, even one that lost its header", "[stor
   }
 }
 
-TEST_CASE("a segment whose header never got to the disk is cut off, with all later ones",
-          "[storage][replay]") {
+TEST_CASE("a segment whose header never got to the disk is cut off, with all later ones") {
   Sample sample(2);
   sample.journal.begin_segment();
   add(sample.journal, 2);
@@ -54,8 +53,7 @@ TEST_CASE("a segment whose header never got to the disk is cut off, with all lat
   CHECK(*replayed->disk.list("data") == std::vector<std::string>{"journal-000000000001"});
 }
 
-TEST_CASE("prepared segments are no part of the journal, and are removed before it continues",
-          "[storage][replay]") {
+TEST_CASE("prepared segments are no part of the journal, and are removed before it continues") {
   Sample sample(2);
   sample.journal.prepare_segment();
   sample.journal.begin_segment();
@@ -71,7 +69,7 @@ TEST_CASE("prepared segments are no part of the journal, and are removed before 
         std::vector<Path>{"data/journal-000000000004", "data/journal-000000000005"});
 }
 
-TEST_CASE("unwritten parts of a journal are not read", "[storage][replay]") {
+TEST_CASE("unwritten parts of a journal are not read") {
   Sample sample(2);
   sample.journal.prepare_segment();
   const auto replayed = replay(sample.journal);
@@ -81,8 +79,7 @@ TEST_CASE("unwritten parts of a journal are not read", "[storage][replay]") {
   CHECK(replayed->reads.at("journal-000000000002") == 1);
 }
 
-TEST_CASE("a segment that begins at an earlier end replaces the part that was cut off there",
-          "[storage][replay]") {
+TEST_CASE("a segment that begins at an earlier end replaces the part that was cut off there") {
   Sample sample(3);
   // As if an earlier start had found the third frame torn, and the rest of the file were still there.
   JournalFiles next(sample.positions[2]);
@@ -102,7 +99,7 @@ TEST_CASE("a segment that begins at an earlier end replaces the part that was cu
   CHECK(replayed->report.position == next.position());
 }
 
-TEST_CASE("a segment that begins inside a frame of the one before is damaged", "[storage][replay]") {
+TEST_CASE("a segment that begins inside a frame of the one before is damaged") {
   Sample sample(2);
   sample.journal.begin_segment();
   format::SegmentHeader header;
@@ -116,7 +113,7 @@ TEST_CASE("a segment that begins inside a frame of the one before is damaged", "
   CHECK(mentions(*damaged->error, sample.journal.newest_name()));
 }
 
-TEST_CASE("a missing journal is accepted, and begins where the generation ends", "[storage][replay]") {
+TEST_CASE("a missing journal is accepted, and begins where the generation ends") {
   auto replayed = std::make_unique<Replayed>();
   REQUIRE(replayed->disk.make_directory("data"));
   Gate gate(1);
@@ -140,8 +137,7 @@ TEST_CASE("a missing journal is accepted, and begins where the generation ends",
   CHECK(again->items() == 1);
 }
 
-TEST_CASE("a journal may begin after the generation's cut only if all earlier segments are gone",
-          "[storage][replay]") {
+TEST_CASE("a journal may begin after the generation's cut only if all earlier segments are gone") {
   Sample sample(3);
   sample.journal.sync();
   sample.journal.begin_segment();
@@ -170,7 +166,7 @@ TEST_CASE("a journal may begin after the generation's cut only if all earlier se
   }
 }
 
-TEST_CASE("a segment that became shorter is damaged if the journal would end in it", "[storage][replay]") {
+TEST_CASE("a segment that became shorter is damaged if the journal would end in it") {
   Sample sample(3);
   Bytes& first = sample.newest();
   sample.journal.begin_segment();
@@ -198,7 +194,7 @@ TEST_CASE("a segment that became shorter is damaged if the journal would end in 
   }
 }
 
-TEST_CASE("removed segments before the cut that reappear do no harm", "[storage][replay]") {
+TEST_CASE("removed segments before the cut that reappear do no harm") {
   Sample sample(1);
   for (std::uint64_t item = 1; item < 6; ++item) {
     sample.journal.sync();
@@ -223,8 +219,7 @@ TEST_CASE("removed segments before the cut that reappear do no harm", "[storage]
   CHECK(report->position == sample.journal.position());
 }
 
-TEST_CASE("a journal that ends before a position that the generation relies on is damaged",
-          "[storage][replay]") {
+TEST_CASE("a journal that ends before a position that the generation relies on is damaged") {
   Sample sample(3);
   test::Filters filters;
   const bloom::Filter& filter = filters.add(0, "key", 3);
@@ -267,8 +262,7 @@ struct TakenLater {
 
 }  // namespace
 
-TEST_CASE("without a journal a new one begins behind the strings too, and a later start finds it there",
-          "[storage][replay]") {
+TEST_CASE("without a journal a new one begins behind the strings too, and a later start finds it there") {
   const TakenLater taken;
   const bool has_filter = GENERATE(false, true);
   const auto start = [&] { return taken.start(1000, 1200, has_filter ? 1104 : 0); };
@@ -295,7 +289,7 @@ TEST_CASE("without a journal a new one begins behind the strings too, and a late
   }
 }
 
-TEST_CASE("a journal that ends before the position of a string is damaged", "[storage][replay]") {
+TEST_CASE("a journal that ends before the position of a string is damaged") {
   const TakenLater taken;
   JournalFiles journal;
   create(journal, {.database = 0, .key = "before the cut"});
@@ -312,7 +306,7 @@ TEST_CASE("a journal that ends before the position of a string is damaged", "[st
                  "everything before position " + std::to_string(journal.position() + 8) + " was on disk"));
 }
 
-TEST_CASE("a generation that was cut after all segments needs none of them", "[storage][replay]") {
+TEST_CASE("a generation that was cut after all segments needs none of them") {
   Sample sample(3);
   for (const std::uint64_t beyond : {std::uint64_t{0}, std::uint64_t{8}, std::uint64_t{1} << 40}) {
     const auto replayed =
@@ -323,7 +317,7 @@ TEST_CASE("a generation that was cut after all segments needs none of them", "[s
   }
 }
 
-TEST_CASE("a journal whose first segments are missing is damaged", "[storage][replay]") {
+TEST_CASE("a journal whose first segments are missing is damaged") {
   Sample sample(2);
   sample.journal.begin_segment();
   const std::uint64_t second = sample.journal.position();
@@ -338,7 +332,7 @@ TEST_CASE("a journal whose first segments are missing is damaged", "[storage][re
   CHECK(mentions(*replayed->error, "are missing"));
 }
 
-TEST_CASE("a missing segment in the middle is damage if later frames were synced", "[storage][replay]") {
+TEST_CASE("a missing segment in the middle is damage if later frames were synced") {
   Sample sample(2);
   sample.journal.begin_segment();
   add(sample.journal, 2);
@@ -351,8 +345,7 @@ TEST_CASE("a missing segment in the middle is damage if later frames were synced
   CHECK(mentions(*replayed->error, "data/journal-000000000001 is damaged at offset"));
 }
 
-TEST_CASE("a needed segment of another version is an error; one that is not needed does no harm",
-          "[storage][replay]") {
+TEST_CASE("a needed segment of another version is an error; one that is not needed does no harm") {
   Sample sample(2);
   sample.journal.begin_segment();
   const std::uint64_t second = sample.journal.position();

@@ -13,7 +13,7 @@ using namespace sepal;
 using namespace sepal::storage;
 using namespace sepal::test;
 
-TEST_CASE("a journal that is cut at any byte is replayed up to the last whole frame", "[storage][replay]") {
+TEST_CASE("a journal that is cut at any byte is replayed up to the last whole frame") {
   Sample sample(3);
   const std::size_t used = sample.journal.used();
   for (std::size_t length = Sample::offset_of(sample.positions[0]); length < used; ++length) {
@@ -38,8 +38,7 @@ TEST_CASE("a journal that is cut at any byte is replayed up to the last whole fr
   }
 }
 
-TEST_CASE("a wrong byte in a frame ends the journal there, and nothing of the frame is applied",
-          "[storage][replay]") {
+TEST_CASE("a wrong byte in a frame ends the journal there, and nothing of the frame is applied") {
   Sample sample(3);
   const std::size_t begin = Sample::offset_of(sample.positions[1]);
   // The end without the zeros after the operations.
@@ -56,8 +55,7 @@ TEST_CASE("a wrong byte in a frame ends the journal there, and nothing of the fr
   }
 }
 
-TEST_CASE("a bad frame before the synced position of a later frame is damaged, not torn",
-          "[storage][replay]") {
+TEST_CASE("a bad frame before the synced position of a later frame is damaged, not torn") {
   Sample sample(3);
   sample.journal.sync();
   add(sample.journal, 3);
@@ -79,7 +77,7 @@ TEST_CASE("a bad frame before the synced position of a later frame is damaged, n
   CHECK(replayed->items() == 3);
 }
 
-TEST_CASE("replay stops where the journal was off, and reports what it leaves out", "[storage][replay]") {
+TEST_CASE("replay stops where the journal was off, and reports what it leaves out") {
   Sample sample(2);
   const std::uint64_t off = sample.journal.position();
   sample.journal.resumed();
@@ -108,7 +106,7 @@ TEST_CASE("replay stops where the journal was off, and reports what it leaves ou
   CHECK(sepal::test::filter_at(filters.keyspace, some_key)->item_count() == 2);
 }
 
-TEST_CASE("frames of the greatest length are read, also at the end of a buffer", "[storage][replay]") {
+TEST_CASE("frames of the greatest length are read, also at the end of a buffer") {
   const std::size_t count =
       (format::frame_body_bytes_max - sizeof(format::OperationHead) - some_key.key.size()) /
       sizeof(Fingerprint);
@@ -129,7 +127,7 @@ TEST_CASE("frames of the greatest length are read, also at the end of a buffer",
   CHECK(test::contains(*sepal::test::filter_at(replayed->filters.keyspace, some_key), "5"));
 }
 
-TEST_CASE("a cancelled replay ends with that error", "[storage][replay]") {
+TEST_CASE("a cancelled replay ends with that error") {
   Sample sample(3);
   SimulatedDisk disk;
   sample.journal.put(disk, "data");
@@ -144,7 +142,7 @@ TEST_CASE("a cancelled replay ends with that error", "[storage][replay]") {
   CHECK(report.error().code == Errc::io);
 }
 
-TEST_CASE("a lowered memory limit does not stop the replay of accepted changes", "[storage][replay]") {
+TEST_CASE("a lowered memory limit does not stop the replay of accepted changes") {
   Sample sample(3);
   SimulatedDisk disk;
   sample.journal.put(disk, "data");

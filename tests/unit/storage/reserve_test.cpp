@@ -21,7 +21,7 @@ std::unique_ptr<Reserve> opened(test::SimulatedDisk& disk, std::uint64_t byte_co
 
 using Names = std::vector<std::string>;
 
-TEST_CASE("a reserve is four files, which a start finds again", "[storage][reserve]") {
+TEST_CASE("a reserve is four files, which a start finds again") {
   test::SimulatedDisk disk;
   {
     const auto reserve = opened(disk);
@@ -36,8 +36,7 @@ TEST_CASE("a reserve is four files, which a start finds again", "[storage][reser
   CHECK(again->byte_count() == reserve_bytes);
 }
 
-TEST_CASE("reserve files of another size are removed, and all files if there is no reserve",
-          "[storage][reserve]") {
+TEST_CASE("reserve files of another size are removed, and all files if there is no reserve") {
   test::SimulatedDisk disk;
   REQUIRE(opened(disk)->restore());
   const auto larger = opened(disk, 2 * reserve_bytes);
@@ -52,7 +51,7 @@ TEST_CASE("reserve files of another size are removed, and all files if there is 
   CHECK_FALSE(none->give_to_journal());
 }
 
-TEST_CASE("the journal gets half of the reserve, and a save all of the rest", "[storage][reserve]") {
+TEST_CASE("the journal gets half of the reserve, and a save all of the rest") {
   test::SimulatedDisk disk;
   const auto reserve = opened(disk);
   REQUIRE(reserve->restore());
@@ -69,8 +68,7 @@ TEST_CASE("the journal gets half of the reserve, and a save all of the rest", "[
   CHECK(reserve->whole());
 }
 
-TEST_CASE("a save of data that has grown leaves the journal's share, and the journal leaves one piece",
-          "[storage][reserve]") {
+TEST_CASE("a save of data that has grown leaves the journal's share, and the journal leaves one piece") {
   test::SimulatedDisk disk;
   const auto reserve = opened(disk);
   REQUIRE(reserve->restore());
@@ -85,7 +83,7 @@ TEST_CASE("a save of data that has grown leaves the journal's share, and the jou
   CHECK(disk.list("d")->empty());
 }
 
-TEST_CASE("a reserve that is lent while a piece is made has no piece left", "[storage][reserve]") {
+TEST_CASE("a reserve that is lent while a piece is made has no piece left") {
   test::SimulatedDisk disk;
   const auto reserve = opened(disk);
   disk.set_observer([&](const char* operation, const auto& path) {
@@ -101,7 +99,7 @@ TEST_CASE("a reserve that is lent while a piece is made has no piece left", "[st
   CHECK(reserve->whole());
 }
 
-TEST_CASE("a reserve is made as large as the room allows, and completed later", "[storage][reserve][fault]") {
+TEST_CASE("a reserve is made as large as the room allows, and completed later") {
   test::SimulatedDisk disk;
   const auto reserve = opened(disk);
   disk.set_capacity(reserve_bytes / 2);

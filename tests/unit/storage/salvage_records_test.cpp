@@ -10,9 +10,7 @@ namespace salvage_records_test {
 
 using namespace sepal;
 using namespace sepal::storage;
-using test::Bytes;
-using test::FileMap;
-using test::SimulatedDisk;
+using namespace test;
 
 namespace {
 
@@ -154,7 +152,7 @@ std::string empty_record(const std::string& key) {
 
 }  // namespace
 
-TEST_CASE("salvage reads a damaged value that is full of heads once", "[storage][examine]") {
+TEST_CASE("salvage reads a damaged value that is full of heads once") {
   const auto [piece, byte_count] =
       GENERATE(table<std::string, std::size_t>({{"SPLR", 200'000},
                                                 {"SPLR", 5'000'000},
@@ -176,7 +174,7 @@ TEST_CASE("salvage reads a damaged value that is full of heads once", "[storage]
   CHECK(salvaged.reads <= 4 + byte_count / (1 << 19));
 }
 
-TEST_CASE("salvage prefers a filter to what a client made to look like it", "[storage][examine]") {
+TEST_CASE("salvage prefers a filter to what a client made to look like it") {
   Directory directory;
   directory.filters.add(0, "victim", 50, {.capacity = 5000, .seed = 7});
   const std::string planted = empty_record("victim");
@@ -198,7 +196,7 @@ TEST_CASE("salvage prefers a filter to what a client made to look like it", "[st
   CHECK(salvaged.told("key=\"victim\" a second time") == 2);
 }
 
-TEST_CASE("salvage looks behind a planted head that claims the rest of the file", "[storage][examine]") {
+TEST_CASE("salvage looks behind a planted head that claims the rest of the file") {
   // The head of a larger filter verifies; its bitmap is what stands behind it.
   Directory larger;
   larger.filters.add(0, "planted", 0, {.capacity = 1000, .seed = 7});
@@ -215,7 +213,7 @@ TEST_CASE("salvage looks behind a planted head that claims the rest of the file"
   CHECK(salvaged.items("kept") == 5);
 }
 
-TEST_CASE("salvage counts the filters that a cut file lacks", "[storage][examine]") {
+TEST_CASE("salvage counts the filters that a cut file lacks") {
   Directory directory;
   directory.put_string("s", repeated("SPLR", 64));
   std::vector<std::string> keys{"f0", "f1", "s", "f2", "f3", "f4", "f5"};
@@ -237,7 +235,7 @@ TEST_CASE("salvage counts the filters that a cut file lacks", "[storage][examine
   }
 }
 
-TEST_CASE("salvage uses the journal, whatever position a planted head names", "[storage][examine]") {
+TEST_CASE("salvage uses the journal, whatever position a planted head names") {
   constexpr bloom::FilterOptions options{.error_rate = 0.01, .capacity = 100, .seed = 7};
   Directory directory;
   std::string planted = empty_record("planted");

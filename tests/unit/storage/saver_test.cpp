@@ -122,7 +122,7 @@ void tell_when_saved(Saving& saving, std::promise<void>& saved) {
 
 }  // namespace
 
-TEST_CASE("a requested save is done, reported and counted", "[storage]") {
+TEST_CASE("a requested save is done, reported and counted") {
   Saving saving;
   CHECK(saving.saver->status().last_success == test::some_time);
   saving.add("key");
@@ -139,7 +139,7 @@ TEST_CASE("a requested save is done, reported and counted", "[storage]") {
   CHECK(test::same(saving.filters.keyspace.cut(), test::load(*saving.directory).filters));
 }
 
-TEST_CASE("a second save is refused while one runs, and allowed after it", "[storage]") {
+TEST_CASE("a second save is refused while one runs, and allowed after it") {
   Saving saving;
   Held held(saving.disk);
   std::promise<bool> follow_up;
@@ -157,7 +157,7 @@ TEST_CASE("a second save is refused while one runs, and allowed after it", "[sto
   CHECK(saving.saver->status().saves_done == 2);
 }
 
-TEST_CASE("no worker waits at the gate while a save writes", "[storage]") {
+TEST_CASE("no worker waits at the gate while a save writes") {
   Saving saving;
   Held held(saving.disk);
   saving.add("before");
@@ -172,8 +172,7 @@ TEST_CASE("no worker waits at the gate while a save writes", "[storage]") {
   CHECK(saving.saver->status().changes_saved == 1);
 }
 
-TEST_CASE("a save has all items that were added before it began, while threads add and filters grow",
-          "[storage]") {
+TEST_CASE("a save has all items that were added before it began, while threads add and filters grow") {
   Saving saving;
   bloom::Filter& filter = saving.filters.add(0, "key", 0, {.error_rate = 0.01, .capacity = 4, .seed = 5});
   std::atomic<bool> ended{false};
@@ -213,7 +212,7 @@ TEST_CASE("a save has all items that were added before it began, while threads a
   for (std::thread& adder : adders) adder.join();
 }
 
-TEST_CASE("a failed save says why, and the next one works", "[storage]") {
+TEST_CASE("a failed save says why, and the next one works") {
   Saving saving;
   saving.add("key");
   saving.disk.fill_at(1);
@@ -230,7 +229,7 @@ TEST_CASE("a failed save says why, and the next one works", "[storage]") {
   CHECK(saving.saver->status().last_error.empty());
 }
 
-TEST_CASE("the interval saves changes again and again, and nothing without changes", "[storage]") {
+TEST_CASE("the interval saves changes again and again, and nothing without changes") {
   Saving saving;
   std::promise<void> saved[2];
   std::atomic<int> saves{0};
@@ -250,7 +249,7 @@ TEST_CASE("the interval saves changes again and again, and nothing without chang
   CHECK(test::load(*saving.directory).filters.size() == 2);
 }
 
-TEST_CASE("the last save happens if something changed since the one before", "[storage]") {
+TEST_CASE("the last save happens if something changed since the one before") {
   Saving saving;
   const auto never = [] { return false; };
   saving.add("key");
@@ -265,7 +264,7 @@ TEST_CASE("the last save happens if something changed since the one before", "[s
   CHECK(saving.saver->start({}).error().code == Errc::in_use);
 }
 
-TEST_CASE("if nothing changed since the load, the last save does nothing", "[storage]") {
+TEST_CASE("if nothing changed since the load, the last save does nothing") {
   Saving saving;
   const auto report = saving.saver->save_at_stop([] { return false; });
   REQUIRE(report);
@@ -273,7 +272,7 @@ TEST_CASE("if nothing changed since the load, the last save does nothing", "[sto
   CHECK(*saving.disk.list("data") == std::vector<std::string>{"SEED"});
 }
 
-TEST_CASE("the last save waits for the running one, and saves later changes", "[storage]") {
+TEST_CASE("the last save waits for the running one, and saves later changes") {
   Saving saving;
   Held held(saving.disk);
   saving.add("before");
@@ -289,7 +288,7 @@ TEST_CASE("the last save waits for the running one, and saves later changes", "[
   CHECK(saving.saver->status().saves_done == 2);
 }
 
-TEST_CASE("a save records the journal position of its cut, and of each filter's layers", "[storage]") {
+TEST_CASE("a save records the journal position of its cut, and of each filter's layers") {
   Saving saving;
   saving.add("key");
   saving.journal_position = 700;
@@ -307,7 +306,7 @@ TEST_CASE("a save records the journal position of its cut, and of each filter's 
   CHECK(loaded->journal_position == 700);
 }
 
-TEST_CASE("a journal that is long compared with the data begins a save", "[storage]") {
+TEST_CASE("a journal that is long compared with the data begins a save") {
   Saving saving;
   saving.add("key");
   const std::uint64_t data_bytes = saving.filters.keyspace.memory_used();
@@ -322,7 +321,7 @@ TEST_CASE("a journal that is long compared with the data begins a save", "[stora
   CHECK(saving.saver->status().saves_done == 1);
 }
 
-TEST_CASE("adopted files count like the journal when the saver decides to save", "[storage]") {
+TEST_CASE("adopted files count like the journal when the saver decides to save") {
   Saving saving;
   saving.add("key");
   const std::uint64_t data_bytes = saving.filters.keyspace.memory_used();
@@ -335,7 +334,7 @@ TEST_CASE("adopted files count like the journal when the saver decides to save",
   CHECK(saving.saver->status().saves_done == 1);
 }
 
-TEST_CASE("the saver's callbacks may call the saver: no lock is held", "[storage]") {
+TEST_CASE("the saver's callbacks may call the saver: no lock is held") {
   Saving saving;
   saving.add("key");
   std::promise<void> saved;
@@ -348,8 +347,7 @@ TEST_CASE("the saver's callbacks may call the saver: no lock is held", "[storage
   CHECK(saving.saver->status().saves_done >= 1);
 }
 
-TEST_CASE("with a share of 0 no journal begins a save, and without a least size every share counts",
-          "[storage]") {
+TEST_CASE("with a share of 0 no journal begins a save, and without a least size every share counts") {
   Saving saving;
   saving.add("key");
   REQUIRE(saving.save());
@@ -369,7 +367,7 @@ TEST_CASE("with a share of 0 no journal begins a save, and without a least size 
   CHECK(saving.saver->status().saves_done == 2);
 }
 
-TEST_CASE("a demanded save is repeated until it succeeds, and links nothing", "[storage]") {
+TEST_CASE("a demanded save is repeated until it succeeds, and links nothing") {
   Saving saving;
   saving.add("key");
   saving.disk.fill_at(1);
@@ -391,7 +389,7 @@ TEST_CASE("a demanded save is repeated until it succeeds, and links nothing", "[
   CHECK(tries >= 1);
 }
 
-TEST_CASE("a save keeps to its bandwidth, and the save at a stop does not", "[storage]") {
+TEST_CASE("a save keeps to its bandwidth, and the save at a stop does not") {
   Saving saving;
   {
     const GateClosed closed(saving.gate);
@@ -407,8 +405,7 @@ TEST_CASE("a save keeps to its bandwidth, and the save at a stop does not", "[st
   REQUIRE(saving.saver->save_at_stop([] { return false; }));
 }
 
-TEST_CASE("a save that the journal demands has no bandwidth limit, nor has a save that runs before it",
-          "[storage]") {
+TEST_CASE("a save that the journal demands has no bandwidth limit, nor has a save that runs before it") {
   Saving saving;
   {
     const GateClosed closed(saving.gate);
@@ -427,7 +424,7 @@ TEST_CASE("a save that the journal demands has no bandwidth limit, nor has a sav
   saving.saver->set_options({});
 }
 
-TEST_CASE("a cancelled last save ends the running save as well", "[storage]") {
+TEST_CASE("a cancelled last save ends the running save as well") {
   Saving saving;
   Held held(saving.disk);
   saving.add("key");
@@ -445,8 +442,7 @@ TEST_CASE("a cancelled last save ends the running save as well", "[storage]") {
   CHECK_FALSE(saving.disk.files().contains("data/CURRENT"));
 }
 
-TEST_CASE("a generation that relies on the journal after its cut waits until the journal is on the disk",
-          "[storage]") {
+TEST_CASE("a generation that relies on the journal after its cut waits until the journal is on the disk") {
   Saving saving;
   saving.add("key");
   saving.journal_step = 100;
@@ -461,8 +457,7 @@ TEST_CASE("a generation that relies on the journal after its cut waits until the
   CHECK(saving.position_saved == report->journal_position);
 }
 
-TEST_CASE("a save begins again if the journal has a gap between the cut and its filters' positions",
-          "[storage]") {
+TEST_CASE("a save begins again if the journal has a gap between the cut and its filters' positions") {
   Saving saving;
   saving.add("key");
   saving.journal_step = 100;
@@ -477,7 +472,7 @@ TEST_CASE("a save begins again if the journal has a gap between the cut and its 
   CHECK(saving.position_saved == report->journal_position);
 }
 
-TEST_CASE("a save that finds the disk full borrows the reserve", "[storage][reserve][fault]") {
+TEST_CASE("a save that finds the disk full borrows the reserve") {
   Saving saving;
   saving.add("key");
   saving.disk.fill_at(0);
@@ -489,7 +484,7 @@ TEST_CASE("a save that finds the disk full borrows the reserve", "[storage][rese
   CHECK(test::same(saving.filters.keyspace.cut(), test::load(*saving.directory).filters));
 }
 
-TEST_CASE("a failed save says how much room it lacked", "[storage][reserve][fault]") {
+TEST_CASE("a failed save says how much room it lacked") {
   Saving saving;
   saving.add("key");
   saving.disk.fill_at(0);
@@ -505,8 +500,7 @@ TEST_CASE("a failed save says how much room it lacked", "[storage][reserve][faul
   CHECK(saving.lacking_bytes == 0);
 }
 
-TEST_CASE("a save that has to free room begins by itself, and is repeated until it succeeds",
-          "[storage][reserve][fault]") {
+TEST_CASE("a save that has to free room begins by itself, and is repeated until it succeeds") {
   Saving saving;
   saving.add("key");
   saving.disk.fail_at(saving.disk.operation_count() + 1, Errc::io);

@@ -34,7 +34,7 @@ Errc code_of(const std::vector<std::byte>& bytes) {
 
 }  // namespace
 
-TEST_CASE("a decoded manifest equals the encoded one", "[storage]") {
+TEST_CASE("a decoded manifest equals the encoded one") {
   const auto decoded = decode_manifest(encode(some_manifest()));
   REQUIRE(decoded);
   CHECK(decoded->generation == 7);
@@ -49,7 +49,7 @@ TEST_CASE("a decoded manifest equals the encoded one", "[storage]") {
   CHECK(decoded->mirrors == some_manifest().mirrors);
 }
 
-TEST_CASE("a manifest of any other length, or with any bit flipped, is refused", "[storage]") {
+TEST_CASE("a manifest of any other length, or with any bit flipped, is refused") {
   const std::vector<std::byte> bytes = encode(some_manifest());
   for (std::size_t length = 0; length < bytes.size(); ++length)
     CHECK(code_of({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length)}) == Errc::damaged);
@@ -64,13 +64,13 @@ TEST_CASE("a manifest of any other length, or with any bit flipped, is refused",
   CHECK(code_of(longer) == Errc::damaged);
 }
 
-TEST_CASE("a manifest of another version is unsupported, not damaged", "[storage]") {
+TEST_CASE("a manifest of another version is unsupported, not damaged") {
   std::vector<std::byte> bytes = encode(some_manifest());
   bytes[offsetof(ManifestHead, version)] = std::byte{manifest_version + 1};
   CHECK(code_of(bytes) == Errc::unsupported_version);
 }
 
-TEST_CASE("a manifest with the largest number and length of names is read", "[storage]") {
+TEST_CASE("a manifest with the largest number and length of names is read") {
   Manifest manifest = some_manifest();
   manifest.writer = std::string(writer_bytes_max, 'v');
   manifest.files.assign(
@@ -88,8 +88,7 @@ TEST_CASE("a manifest with the largest number and length of names is read", "[st
   CHECK(code_of(encode(manifest)) == Errc::damaged);
 }
 
-TEST_CASE("a manifest whose names lead to another folder, or whose sums are wrong or overflow, is refused",
-          "[storage]") {
+TEST_CASE("a manifest whose names lead to another folder, or whose sums are wrong or overflow, is refused") {
   for (const char* name : {"", "../pack-0", "a/b", ".", "PACK", "pack_0"}) {
     Manifest manifest = some_manifest();
     manifest.files[0].name = name;
@@ -107,7 +106,7 @@ TEST_CASE("a manifest whose names lead to another folder, or whose sums are wron
   CHECK(code_of(encode(manifest)) == Errc::damaged);
 }
 
-TEST_CASE("a manifest with a mirror of an unknown state is refused", "[storage]") {
+TEST_CASE("a manifest with a mirror of an unknown state is refused") {
   for (const int state : {0, static_cast<int>(keyspace::last_mirror_state) + 1}) {
     Manifest manifest = some_manifest();
     manifest.mirrors[0].state = static_cast<keyspace::MirrorState>(state);
@@ -115,7 +114,7 @@ TEST_CASE("a manifest with a mirror of an unknown state is refused", "[storage]"
   }
 }
 
-TEST_CASE("a sealed line gives its value back, and a changed line is refused", "[storage]") {
+TEST_CASE("a sealed line gives its value back, and a changed line is refused") {
   const std::string line = sealed_line("SEED", "1f");
   const auto value = decode_sealed_line("SEED", line);
   REQUIRE(value);
@@ -134,8 +133,7 @@ TEST_CASE("a sealed line gives its value back, and a changed line is refused", "
   CHECK(decode_sealed_line("SEED", "SEPAL-SEED 2 x y\n").error().code == Errc::unsupported_version);
 }
 
-TEST_CASE("a generation's name and number convert into each other, and other names have no number",
-          "[storage]") {
+TEST_CASE("a generation's name and number convert into each other, and other names have no number") {
   CHECK(generation_name(7) == "generation-000000000007");
   CHECK(generation_number("generation-000000000007") == 7);
   CHECK(generation_number(generation_name(generation_number_max)) == generation_number_max);
@@ -144,8 +142,7 @@ TEST_CASE("a generation's name and number convert into each other, and other nam
     CHECK_FALSE(generation_number(name));
 }
 
-TEST_CASE("the stored length of a bitmap includes a checksum for each chunk, and cannot overflow",
-          "[storage]") {
+TEST_CASE("the stored length of a bitmap includes a checksum for each chunk, and cannot overflow") {
   CHECK(stored_bitmap_bytes(0) == 0);
   CHECK(stored_bitmap_bytes(1) == 1 + checksum_bytes);
   CHECK(stored_bitmap_bytes(chunk_bytes) == chunk_bytes + checksum_bytes);

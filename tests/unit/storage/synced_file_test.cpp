@@ -9,14 +9,7 @@ namespace synced_file_test {
 
 using namespace sepal;
 using namespace sepal::storage;
-using test::Bytes;
-using test::JournalFiles;
-using test::JournalFixture;
-using test::mentions;
-using test::replay;
-using test::Sample;
-using test::SimulatedDisk;
-using test::Survival;
+using namespace test;
 
 namespace {
 
@@ -56,7 +49,7 @@ Result<std::optional<SyncedMark>> read_bytes(const Bytes& bytes) {
 
 }  // namespace
 
-TEST_CASE("SYNCED holds the last mark, and a missing file holds none", "[storage][synced]") {
+TEST_CASE("SYNCED holds the last mark, and a missing file holds none") {
   SimulatedDisk disk;
   make_directory(disk);
   const auto none = read_synced(disk, path);
@@ -72,7 +65,7 @@ TEST_CASE("SYNCED holds the last mark, and a missing file holds none", "[storage
   CHECK(read(disk) == mark_at(400));
 }
 
-TEST_CASE("if one slot of SYNCED is wrong anywhere, the other slot counts", "[storage][synced]") {
+TEST_CASE("if one slot of SYNCED is wrong anywhere, the other slot counts") {
   const Bytes whole = two_marks();
   for (std::size_t at = 0; at < sizeof(format::SyncedSlot); ++at) {
     for (const std::size_t slot : {0, 1}) {
@@ -89,8 +82,7 @@ TEST_CASE("if one slot of SYNCED is wrong anywhere, the other slot counts", "[st
   }
 }
 
-TEST_CASE("a SYNCED without a right slot is damaged, one of another version is unsupported",
-          "[storage][synced]") {
+TEST_CASE("a SYNCED without a right slot is damaged, one of another version is unsupported") {
   for (const Bytes& bytes : {Bytes(), Bytes(10), Bytes(format::synced_file_bytes)}) {
     const auto mark = read_bytes(bytes);
     REQUIRE(!mark);
@@ -106,8 +98,7 @@ TEST_CASE("a SYNCED without a right slot is damaged, one of another version is u
   CHECK(mark.error().code == Errc::unsupported_version);
 }
 
-TEST_CASE("a power cut at any step of writing SYNCED leaves the last mark or the next",
-          "[storage][synced][fault]") {
+TEST_CASE("a power cut at any step of writing SYNCED leaves the last mark or the next") {
   constexpr std::array<std::uint64_t, 4> positions{100, 200, 300, 400};
   for (std::uint64_t step = 0;; ++step) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -131,8 +122,7 @@ TEST_CASE("a power cut at any step of writing SYNCED leaves the last mark or the
   }
 }
 
-TEST_CASE("SYNCED is written again after an error, and holds the old or the new mark meanwhile",
-          "[storage][synced][fault]") {
+TEST_CASE("SYNCED is written again after an error, and holds the old or the new mark meanwhile") {
   for (std::uint64_t step = 1;; ++step) {
     SimulatedDisk disk;
     make_directory(disk);
@@ -153,8 +143,7 @@ TEST_CASE("SYNCED is written again after an error, and holds the old or the new 
 
 // --- written by the journal -------------------------------------------------------------------------------
 
-TEST_CASE_METHOD(JournalFixture, "after a sync, SYNCED has the durable position and the segment in use",
-                 "[storage][journal][synced]") {
+TEST_CASE_METHOD(JournalFixture, "after a sync, SYNCED has the durable position and the segment in use") {
   open();
   CHECK_FALSE(disk.files().contains("d/SYNCED"));
   REQUIRE(add(1));
@@ -174,8 +163,7 @@ TEST_CASE_METHOD(JournalFixture, "after a sync, SYNCED has the durable position 
   CHECK(disk.operation_count() == before);
 }
 
-TEST_CASE_METHOD(JournalFixture, "a start and a stop record in SYNCED all that they synced",
-                 "[storage][journal][synced]") {
+TEST_CASE_METHOD(JournalFixture, "a start and a stop record in SYNCED all that they synced") {
   open();
   REQUIRE(add(1));
   const std::uint64_t unsynced = journal->position();
@@ -189,8 +177,7 @@ TEST_CASE_METHOD(JournalFixture, "a start and a stop record in SYNCED all that t
   CHECK(read(disk).position == journal->durable_position());
 }
 
-TEST_CASE_METHOD(JournalFixture, "if SYNCED cannot be written, the server goes on, and writes it later",
-                 "[storage][journal][synced][fault]") {
+TEST_CASE_METHOD(JournalFixture, "if SYNCED cannot be written, the server goes on, and writes it later") {
   open();
   bool fails = true;
   disk.set_observer([&](std::string_view, const Path& of) {
@@ -210,8 +197,8 @@ TEST_CASE_METHOD(JournalFixture, "if SYNCED cannot be written, the server goes o
   CHECK(read(disk).position == journal->durable_position());
 }
 
-TEST_CASE_METHOD(JournalFixture, "SYNCED names no position after a gap until a generation has closed the gap",
-                 "[storage][journal][synced]") {
+TEST_CASE_METHOD(JournalFixture,
+                 "SYNCED names no position after a gap until a generation has closed the gap") {
   open();
   REQUIRE(add(1));
   journal->work();
@@ -246,8 +233,7 @@ struct Marked {
 
 }  // namespace
 
-TEST_CASE("a start refuses a journal whose last segment was cut, zeroed or removed after it was on disk",
-          "[storage][replay][synced]") {
+TEST_CASE("a start refuses a journal whose last segment was cut, zeroed or removed after it was on disk") {
   const std::string last = "journal-000000000002";
   struct Loss {
     std::string said;
@@ -275,8 +261,7 @@ TEST_CASE("a start refuses a journal whose last segment was cut, zeroed or remov
   }
 }
 
-TEST_CASE("a start refuses a journal without segments, and one whose last frames are zeros",
-          "[storage][replay][synced]") {
+TEST_CASE("a start refuses a journal without segments, and one whose last frames are zeros") {
   Marked marked;
   const auto whole = replay(marked.sample.journal);
   REQUIRE_FALSE(whole->error);
@@ -300,7 +285,7 @@ TEST_CASE("a start refuses a journal without segments, and one whose last frames
   CHECK(mentions(*gone->error, "ends at position 0"));
 }
 
-TEST_CASE("SYNCED does not complain about a tail that had not got to the disk", "[storage][replay][synced]") {
+TEST_CASE("SYNCED does not complain about a tail that had not got to the disk") {
   Sample sample(3);
   sample.journal.mark();
   test::add(sample.journal, 3);
@@ -311,8 +296,7 @@ TEST_CASE("SYNCED does not complain about a tail that had not got to the disk", 
   CHECK(replayed->report.cut_bytes > 0);
 }
 
-TEST_CASE("a generation that was cut at or after the position in SYNCED needs no segment",
-          "[storage][replay][synced]") {
+TEST_CASE("a generation that was cut at or after the position in SYNCED needs no segment") {
   Marked marked;
   const std::uint64_t position = marked.sample.journal.position();
   std::erase_if(marked.sample.journal.files(),
@@ -322,8 +306,7 @@ TEST_CASE("a generation that was cut at or after the position in SYNCED needs no
     CHECK_FALSE(replay(marked.sample.journal, {.cut = cut, .positions = {}})->error);
 }
 
-TEST_CASE("if the journal was off before the position in SYNCED, a generation is missing",
-          "[storage][replay][synced]") {
+TEST_CASE("if the journal was off before the position in SYNCED, a generation is missing") {
   Sample sample(2);
   sample.journal.resumed();
   sample.journal.end_frame();

@@ -88,7 +88,7 @@ const std::vector<Part> parts{{"data/CURRENT", {"small", "other", "large", "reco
 
 }  // namespace
 
-TEST_CASE("verify goes on after an unreadable file, and salvage saves all others", "[storage][examine]") {
+TEST_CASE("verify goes on after an unreadable file, and salvage saves all others") {
   for (const Part& part : parts) {
     INFO(part.path);
     SimulatedDisk disk;
@@ -103,8 +103,7 @@ TEST_CASE("verify goes on after an unreadable file, and salvage saves all others
   }
 }
 
-TEST_CASE("verify goes on after a folder in the place of a file, and salvage saves all other files",
-          "[storage][examine]") {
+TEST_CASE("verify goes on after a folder in the place of a file, and salvage saves all other files") {
   for (const Part& part : parts) {
     INFO(part.path);
     SimulatedDisk disk;
@@ -120,7 +119,7 @@ TEST_CASE("verify goes on after a folder in the place of a file, and salvage sav
   }
 }
 
-TEST_CASE("verify reports all parts that cannot be read", "[storage][examine]") {
+TEST_CASE("verify reports all parts that cannot be read") {
   SimulatedDisk disk;
   put_directory(disk);
   for (const Part& part : parts)
@@ -132,7 +131,7 @@ TEST_CASE("verify reports all parts that cannot be read", "[storage][examine]") 
   CHECK(salvage(disk).keys.empty());
 }
 
-TEST_CASE("a bad sector costs only its filters, and they are named", "[storage][examine]") {
+TEST_CASE("a bad sector costs only its filters, and they are named") {
   constexpr int count = 50;
   SimulatedDisk disk;
   test::Filters filters;
@@ -156,7 +155,7 @@ TEST_CASE("a bad sector costs only its filters, and they are named", "[storage][
   CHECK(named(salvaged.report.lost));
 }
 
-TEST_CASE("a bad sector in the journal costs the changes behind it", "[storage][examine]") {
+TEST_CASE("a bad sector in the journal costs the changes behind it") {
   SimulatedDisk disk;
   test::Filters filters;
   filters.add(0, "kept", 0, some_options);
@@ -179,7 +178,7 @@ TEST_CASE("a bad sector in the journal costs the changes behind it", "[storage][
   CHECK(any_mentions(salvaged.report.lost, "data/journal-000000000001: Input/output error"));
 }
 
-TEST_CASE("verify and salvage name the database and key of a lost filter", "[storage][examine]") {
+TEST_CASE("verify and salvage name the database and key of a lost filter") {
   const std::string large = "the filter database=0 key=\"large\"";
   SimulatedDisk disk;
   put_directory(disk);
@@ -217,7 +216,7 @@ TEST_CASE("verify and salvage name the database and key of a lost filter", "[sto
   }
 }
 
-TEST_CASE("a mirror that is lost with one of its filters is named", "[storage][examine]") {
+TEST_CASE("a mirror that is lost with one of its filters is named") {
   SimulatedDisk disk;
   test::Filters filters;
   filters.add(4, "source", 5, {.error_rate = 0.01, .capacity = 200, .seed = 1});
@@ -230,7 +229,7 @@ TEST_CASE("a mirror that is lost with one of its filters is named", "[storage][e
       "the mirror from the filter database=4 key=\"source\" to the filter database=4 key=\"target\""));
 }
 
-TEST_CASE("verify finds all damaged filters of a pack", "[storage][examine]") {
+TEST_CASE("verify finds all damaged filters of a pack") {
   SimulatedDisk disk;
   put_directory(disk);
   auto bytes = disk.files().at(folder + "pack-0");

@@ -25,7 +25,7 @@ std::vector<std::byte> joined(std::span<const std::byte> head, std::string_view 
   return all;
 }
 
-TEST_CASE("a string is of its row, and its image makes it again", "[string]") {
+TEST_CASE("a string is of its row, and its image makes it again") {
   for (const std::string_view text : {"", "twelve bytes"}) {
     const StringPtr string = string_of(text);
     CHECK(&value::row_of(*string) == &string_row);
@@ -40,7 +40,7 @@ TEST_CASE("a string is of its row, and its image makes it again", "[string]") {
   }
 }
 
-TEST_CASE("a frozen string keeps the length of its instant", "[string]") {
+TEST_CASE("a frozen string keeps the length of its instant") {
   const StringPtr string = string_of("abc");
   const value::Frozen frozen{value::ValuePtr(string)};
   string->write(5, std::as_bytes(std::span("d", 1)));
@@ -49,13 +49,13 @@ TEST_CASE("a frozen string keeps the length of its instant", "[string]") {
   CHECK(value::as<String>(**copy).text() == "abc");
 }
 
-TEST_CASE("OBJECT ENCODING tells a number, a short string and a long one", "[string]") {
+TEST_CASE("OBJECT ENCODING tells a number, a short string and a long one") {
   for (const auto& [text, encoding] : std::vector<std::pair<std::string, std::string_view>>{
            {"-12", "int"}, {"", "embstr"}, {std::string(44, 'x'), "embstr"}, {std::string(45, 'x'), "raw"}})
     CHECK(string_row.encoding(*string_of(text)) == encoding);
 }
 
-TEST_CASE("records make a string, and what was written to it, again", "[string]") {
+TEST_CASE("records make a string, and what was written to it, again") {
   const value::KindRow& row = string_row;
   auto made = row.make_recorded({}, plenty);
   REQUIRE(made.ok());
@@ -77,7 +77,7 @@ TEST_CASE("records make a string, and what was written to it, again", "[string]"
   CHECK_FALSE(row.add(*string, {&behind, 1}));
 }
 
-TEST_CASE("bytes that are no record of a string are damage, whatever they are", "[string]") {
+TEST_CASE("bytes that are no record of a string are damage, whatever they are") {
   const StringPtr string = string_of("a");
   const std::vector<std::byte> bytes(100);
   for (std::size_t length = 0; length <= bytes.size(); ++length) {

@@ -30,7 +30,7 @@ StringPtr string_with_room(std::uint64_t byte_count) {
 
 }  // namespace
 
-TEST_CASE("a string holds what was written, and zeros between", "[string]") {
+TEST_CASE("a string holds what was written, and zeros between") {
   // Small, on the heap, and a mapping of its own.
   const std::uint64_t capacity = GENERATE(64, 20'000, 300'000);
   const StringPtr made = string_with_room(capacity);
@@ -48,7 +48,7 @@ TEST_CASE("a string holds what was written, and zeros between", "[string]") {
   CHECK(string.text(capacity).empty());
 }
 
-TEST_CASE("a large string takes memory only for the pages that were written to", "[string]") {
+TEST_CASE("a large string takes memory only for the pages that were written to") {
   const StringPtr made = string_with_room(string_bytes_max);
   String& string = *made;
   const std::uint64_t before = made->byte_count();
@@ -67,7 +67,7 @@ TEST_CASE("a large string takes memory only for the pages that were written to",
   CHECK(made->byte_count() == before + 4 * 4096);
 }
 
-TEST_CASE("a table of pages counts once for 512 pages", "[string]") {
+TEST_CASE("a table of pages counts once for 512 pages") {
   constexpr std::uint64_t table_bytes = 512 * 4096;
   const StringPtr made = string_with_room(string_bytes_max);
   String& string = *made;
@@ -82,7 +82,7 @@ TEST_CASE("a table of pages counts once for 512 pages", "[string]") {
   CHECK(made->byte_count() == before + 5 * 4096);
 }
 
-TEST_CASE("a thousand bits at random in a string of 512 MB take at most 5.2 MB", "[string]") {
+TEST_CASE("a thousand bits at random in a string of 512 MB take at most 5.2 MB") {
   const StringPtr made = string_with_room(string_bytes_max);
   String& string = *made;
   std::mt19937_64 random(1);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same bits in each run
@@ -93,7 +93,7 @@ TEST_CASE("a thousand bits at random in a string of 512 MB take at most 5.2 MB",
   CHECK(made->byte_count() <= 5'200'000);
 }
 
-TEST_CASE("sparse strings leave mappings for the rest of the process", "[string]") {
+TEST_CASE("sparse strings leave mappings for the rest of the process") {
   const auto code = [](const auto& made) {
     return made ? std::optional<Errc>() : std::optional(made.error().code);
   };
@@ -160,7 +160,7 @@ int outcome_without_memory() noexcept {
 
 }  // namespace
 
-TEST_CASE("a sparse string is refused where the system has no memory for it", "[string]") {
+TEST_CASE("a sparse string is refused where the system has no memory for it") {
   const pid_t child = ::fork();
   if (child == 0) {
     const rlimit no_core{};
@@ -175,7 +175,7 @@ TEST_CASE("a sparse string is refused where the system has no memory for it", "[
 }
 #endif
 
-TEST_CASE("bits are counted and found as in a set of numbers", "[string]") {
+TEST_CASE("bits are counted and found as in a set of numbers") {
   std::mt19937_64 random(2);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same bits in each run
   const std::uint64_t byte_count = GENERATE(1, 9, 5'000, 270'000);
   const StringPtr made = string_with_room(byte_count);
@@ -207,7 +207,7 @@ TEST_CASE("bits are counted and found as in a set of numbers", "[string]") {
   }
 }
 
-TEST_CASE("a string that grows keeps its bytes, and takes no memory for pages without any", "[string]") {
+TEST_CASE("a string that grows keeps its bytes, and takes no memory for pages without any") {
   const StringPtr made = string_with_room(300'000);
   String& string = *made;
   string.write(299'990, bytes_of("the end"));
@@ -225,7 +225,7 @@ TEST_CASE("a string that grows keeps its bytes, and takes no memory for pages wi
   CHECK(small->grown(10'000, {.bytes_max = 100, .layers_max = 1}).error().code == Errc::too_large);
 }
 
-TEST_CASE("an image of a string is read as the string that it was", "[string][image]") {
+TEST_CASE("an image of a string is read as the string that it was") {
   const std::uint64_t byte_count = GENERATE(1, 5'000, 600'000);
   const StringPtr made = string_with_room(byte_count);
   made->write(byte_count / 2, bytes_of("x"));
@@ -242,7 +242,7 @@ TEST_CASE("an image of a string is read as the string that it was", "[string][im
   CHECK(value::image_of(same) == image);
 }
 
-TEST_CASE("the head of a string has the bytes of every version", "[string][image]") {
+TEST_CASE("the head of a string has the bytes of every version") {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string hex;
   for (const std::byte byte : image_head(9)) {
@@ -256,7 +256,7 @@ TEST_CASE("the head of a string has the bytes of every version", "[string][image
   CHECK(image_body_bytes(0) == 8);
 }
 
-TEST_CASE("a head of a string with values that no string has is damaged", "[string][image]") {
+TEST_CASE("a head of a string with values that no string has is damaged") {
   const auto image = value::image_of(*string_with_room(100));
   const auto code = [&](std::size_t at, std::uint8_t byte) -> std::optional<Errc> {
     auto changed = image;
@@ -283,7 +283,7 @@ TEST_CASE("a head of a string with values that no string has is damaged", "[stri
   CHECK_FALSE(longer(0));
 }
 
-TEST_CASE("of several threads that set a bit, one is told that it was clear", "[string][threads]") {
+TEST_CASE("of several threads that set a bit, one is told that it was clear") {
   constexpr std::uint64_t bits = 4096;
   constexpr int thread_count = 4;
   const StringPtr made = string_with_room(bits / 8);

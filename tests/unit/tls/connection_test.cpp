@@ -10,9 +10,7 @@ namespace sepal::tls::connection_test {
 namespace {
 
 using Status = Connection::Status;
-using test::Files;
-using test::loaded;
-using test::Pair;
+using namespace test;
 
 std::string received(Connection& from, std::size_t bytes_max = 65536) {
   std::string bytes(bytes_max, '\0');
@@ -21,7 +19,7 @@ std::string received(Connection& from, std::size_t bytes_max = 65536) {
   return bytes;
 }
 
-TEST_CASE("bytes go both ways, and the end is told", "[tls]") {
+TEST_CASE("bytes go both ways, and the end is told") {
   const Files files;
   Pair pair(loaded(Context::load(files.options())), loaded(Context::load_for_client(files.client_options())));
   pair.shake_hands();
@@ -41,7 +39,7 @@ TEST_CASE("bytes go both ways, and the end is told", "[tls]") {
   CHECK(pair.server->common_name().empty());
 }
 
-TEST_CASE("a peer that ends without a word has ended", "[tls]") {
+TEST_CASE("a peer that ends without a word has ended") {
   const Files files;
   Pair pair(loaded(Context::load(files.options())), loaded(Context::load_for_client(files.client_options())));
   pair.shake_hands();
@@ -52,7 +50,7 @@ TEST_CASE("a peer that ends without a word has ended", "[tls]") {
 }
 
 // The sender's own buffer may move between two calls, and more bytes may stand behind those that wait.
-TEST_CASE("what the socket does not take is sent again from another place", "[tls]") {
+TEST_CASE("what the socket does not take is sent again from another place") {
   const Files files;
   Pair pair(loaded(Context::load(files.options())), loaded(Context::load_for_client(files.client_options())));
   pair.shake_hands();
@@ -77,7 +75,7 @@ TEST_CASE("what the socket does not take is sent again from another place", "[tl
   CHECK(got == sent);
 }
 
-TEST_CASE("a receive takes no more than there is room for, and the rest stays", "[tls]") {
+TEST_CASE("a receive takes no more than there is room for, and the rest stays") {
   const Files files;
   Pair pair(loaded(Context::load(files.options())), loaded(Context::load_for_client(files.client_options())));
   pair.shake_hands();
@@ -88,7 +86,7 @@ TEST_CASE("a receive takes no more than there is room for, and the rest stays", 
   CHECK_FALSE(pair.server->holds_bytes());
 }
 
-TEST_CASE("a certificate of a client is wanted, optional or not looked at", "[tls]") {
+TEST_CASE("a certificate of a client is wanted, optional or not looked at") {
   const Files files;
   Context::ClientOptions with = files.client_options();
   with.certificate_file = files.alice.certificate_file;
@@ -114,7 +112,7 @@ TEST_CASE("a certificate of a client is wanted, optional or not looked at", "[tl
   }
 }
 
-TEST_CASE("a certificate of a client that is not valid is refused, also where it is optional", "[tls]") {
+TEST_CASE("a certificate of a client that is not valid is refused, also where it is optional") {
   const Files files;
   const test::TestCertificate other_ca(files.path("other"), {.common_name = "other CA"});
   const test::TestCertificate stranger(files.path("stranger"), {.common_name = "alice"}, &other_ca);
@@ -136,7 +134,7 @@ TEST_CASE("a certificate of a client that is not valid is refused, also where it
   CHECK(refused(stranger) == "certificate verify failed: unable to get local issuer certificate");
 }
 
-TEST_CASE("a client refuses a server of another CA or another name", "[tls]") {
+TEST_CASE("a client refuses a server of another CA or another name") {
   const Files files;
   const test::TestCertificate other_ca(files.path("other"), {.common_name = "other CA"});
   const auto server = loaded(Context::load(files.options()));
@@ -159,7 +157,7 @@ TEST_CASE("a client refuses a server of another CA or another name", "[tls]") {
   CHECK(blind.both_done());
 }
 
-TEST_CASE("other bytes than TLS end the handshake, and so does the end of the peer", "[tls]") {
+TEST_CASE("other bytes than TLS end the handshake, and so does the end of the peer") {
   const Files files;
   const auto server = loaded(Context::load(files.options()));
   const auto client = loaded(Context::load_for_client(files.client_options()));
@@ -175,7 +173,7 @@ TEST_CASE("other bytes than TLS end the handshake, and so does the end of the pe
   CHECK(other.server->failure() == Failure::closed);
 }
 
-TEST_CASE("the versions of TLS can be chosen", "[tls]") {
+TEST_CASE("the versions of TLS can be chosen") {
   const Files files;
   Options options = files.options();
   options.protocols = Protocols::tls_1_2;

@@ -9,8 +9,7 @@
 namespace sepal::tls::context_test {
 namespace {
 
-using test::Files;
-using test::loaded;
+using namespace test;
 
 std::string error_of(const Options& options) {
   const auto context = Context::load(options);
@@ -23,7 +22,7 @@ void write(const std::string& path, const std::string& text) {
   std::ofstream(path) << text;
 }
 
-TEST_CASE("a context tells its certificate", "[tls]") {
+TEST_CASE("a context tells its certificate") {
   const Files files;
   const Certificate certificate = loaded(Context::load(files.options()))->certificate();
   CHECK(certificate.subject == "CN = localhost");
@@ -32,7 +31,7 @@ TEST_CASE("a context tells its certificate", "[tls]") {
   CHECK(certificate.valid_now);
 }
 
-TEST_CASE("a certificate that has expired is read, and told", "[tls]") {
+TEST_CASE("a certificate that has expired is read, and told") {
   const Files files;
   const test::TestCertificate old(files.path("old"), {.valid_seconds = -60}, &files.ca);
   Options options = files.options();
@@ -41,7 +40,7 @@ TEST_CASE("a certificate that has expired is read, and told", "[tls]") {
   CHECK_FALSE(loaded(Context::load(options))->certificate().valid_now);
 }
 
-TEST_CASE("options that do not fit together are refused without a look at the files", "[tls]") {
+TEST_CASE("options that do not fit together are refused without a look at the files") {
   CHECK(Context::check({}).error().detail ==
         "TLS needs a certificate: set tls_cert_file and tls_key_file (--tls-cert-file, --tls-key-file)");
   CHECK(Context::check({.certificate_file = "a"}).error().detail ==
@@ -52,7 +51,7 @@ TEST_CASE("options that do not fit together are refused without a look at the fi
   CHECK(Context::check({.certificate_file = "a", .key_file = "b"}).ok());
 }
 
-TEST_CASE("the error about a file names the file and the reason", "[tls]") {
+TEST_CASE("the error about a file names the file and the reason") {
   const Files files;
   Options options = files.options();
 
@@ -83,7 +82,7 @@ TEST_CASE("the error about a file names the file and the reason", "[tls]") {
   CHECK(error_of(options).starts_with(files.path("text") + ": the CA certificate cannot be read: "));
 }
 
-TEST_CASE("a key of another kind than the certificate's is refused", "[tls]") {
+TEST_CASE("a key of another kind than the certificate's is refused") {
   const Files files;
   Options options = files.options();
   EVP_PKEY* const key = EVP_RSA_gen(2048);
@@ -95,7 +94,7 @@ TEST_CASE("a key of another kind than the certificate's is refused", "[tls]") {
   CHECK(error_of(options).starts_with(files.path("rsa") + ": the key does not fit the certificate "));
 }
 
-TEST_CASE("a file has a largest length", "[tls]") {
+TEST_CASE("a file has a largest length") {
   const Files files;
   Options options = files.options();
   options.ca_file = files.path("long");
@@ -107,7 +106,7 @@ TEST_CASE("a file has a largest length", "[tls]") {
         files.path("long") + ": the CA certificate cannot be read: it is longer than 4194304 bytes");
 }
 
-TEST_CASE("a key with a passphrase is refused, and no prompt asks for the passphrase", "[tls]") {
+TEST_CASE("a key with a passphrase is refused, and no prompt asks for the passphrase") {
   const Files files;
   Options options = files.options();
   std::FILE* const plain = std::fopen(files.server.key_file.c_str(), "r");

@@ -77,7 +77,7 @@ bloom::FilterPtr added_one_by_one(const bloom::FilterOptions& options) {
 
 }  // namespace
 
-TEST_CASE("a built filter equals one made by single adds, for any input and threads", "[tools]") {
+TEST_CASE("a built filter equals one made by single adds, for any input and threads") {
   Workshop shop;
   const std::string text = test::joined(ItemFormat::lines, sample_items());
   const auto expected = added_one_by_one({.error_rate = 0.01, .capacity = item_count, .seed = seed});
@@ -93,7 +93,7 @@ TEST_CASE("a built filter equals one made by single adds, for any input and thre
   }
 }
 
-TEST_CASE("a filter that is built for too few items grows like one in a server", "[tools]") {
+TEST_CASE("a filter that is built for too few items grows like one in a server") {
   Workshop shop;
   BuildRequest request = shop.request({shop.list("lines", test::joined(ItemFormat::lines, sample_items()))});
   request.capacity = 1000;
@@ -103,7 +103,7 @@ TEST_CASE("a filter that is built for too few items grows like one in a server",
                    *added_one_by_one({.error_rate = 0.01, .capacity = 1000, .seed = seed})));
 }
 
-TEST_CASE("several lists of any format are built as one", "[tools]") {
+TEST_CASE("several lists of any format are built as one") {
   Workshop shop;
   const auto items = sample_items();
   const std::vector<std::string> first(items.begin(), items.begin() + 10000);
@@ -119,7 +119,7 @@ TEST_CASE("several lists of any format are built as one", "[tools]") {
   }
 }
 
-TEST_CASE("a build without growth fails at the first item too many, and names its line", "[tools]") {
+TEST_CASE("a build without growth fails at the first item too many, and names its line") {
   Workshop shop;
   std::vector<std::string> lists(2);
   // Every item is new. The filter takes items up to its capacity, and a few false positives.
@@ -138,7 +138,7 @@ TEST_CASE("a build without growth fails at the first item too many, and names it
   }
 }
 
-TEST_CASE("the error for an input names the place", "[tools]") {
+TEST_CASE("the error for an input names the place") {
   Workshop shop;
   const std::string good = shop.list("good", "one\ntwo\n");
   CHECK(shop.refusal(shop.request({good, "absent"})).find("absent: cannot be opened: No such file") == 0);

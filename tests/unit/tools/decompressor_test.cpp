@@ -70,7 +70,7 @@ const Coding codings[] = {{gzip_source, gzipped}, {zstd_source, zstd_packed}};
 
 }  // namespace
 
-TEST_CASE("compressed data is read back, for any cuts", "[tools]") {
+TEST_CASE("compressed data is read back, for any cuts") {
   const std::string text = sample_text();
   for (const Coding& coding : codings) {
     const std::string packed = coding.pack(text);
@@ -82,7 +82,7 @@ TEST_CASE("compressed data is read back, for any cuts", "[tools]") {
   }
 }
 
-TEST_CASE("several members or frames in a row are read as one input", "[tools]") {
+TEST_CASE("several members or frames in a row are read as one input") {
   for (const Coding& coding : codings) {
     const std::string packed = coding.pack("one\n") + coding.pack("") + coding.pack("two\n");
     for (const std::size_t piece : {1, 1000}) {
@@ -93,7 +93,7 @@ TEST_CASE("several members or frames in a row are read as one input", "[tools]")
   }
 }
 
-TEST_CASE("compressed data that ends too early at any byte is damage", "[tools]") {
+TEST_CASE("compressed data that ends too early at any byte is damage") {
   for (const Coding& coding : codings) {
     const std::string packed = coding.pack("some items\nfor a test\n");
     for (std::size_t length = 1; length < packed.size(); ++length) {
@@ -104,7 +104,7 @@ TEST_CASE("compressed data that ends too early at any byte is damage", "[tools]"
   }
 }
 
-TEST_CASE("damaged compressed data and bytes after the end are refused", "[tools]") {
+TEST_CASE("damaged compressed data and bytes after the end are refused") {
   for (const Coding& coding : codings) {
     const std::string packed = coding.pack(sample_text());
     std::string changed = packed;

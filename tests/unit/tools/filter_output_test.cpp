@@ -11,7 +11,7 @@ namespace filter_output_test {
 using namespace sepal;
 using namespace sepal::tools;
 
-TEST_CASE("a place where no filter file can go is refused", "[tools]") {
+TEST_CASE("a place where no filter file can go is refused") {
   const test::TemporaryFolder temporary;
   const std::string folder = temporary.path();
   const std::string file = folder + "/file";

@@ -5,9 +5,7 @@ namespace item_stream_test {
 
 using namespace sepal;
 using namespace sepal::tools;
-using test::joined;
-using test::MemorySource;
-using test::read_all;
+using namespace test;
 using Items = std::vector<std::string>;
 
 namespace {
@@ -22,7 +20,7 @@ test::ReadItems read(ItemFormat format, const std::string& bytes, std::optional<
 
 }  // namespace
 
-TEST_CASE("the last line needs no line feed, and an empty line is an item", "[tools]") {
+TEST_CASE("the last line needs no line feed, and an empty line is an item") {
   CHECK(read(ItemFormat::lines, "").items == Items{});
   CHECK(read(ItemFormat::lines, "a").items == Items{"a"});
   CHECK(read(ItemFormat::lines, "a\n").items == Items{"a"});
@@ -31,12 +29,12 @@ TEST_CASE("the last line needs no line feed, and an empty line is an item", "[to
   CHECK(read(ItemFormat::nul, std::string("a\nb\0c", 5)).items == Items{"a\nb", "c"});
 }
 
-TEST_CASE("a carriage return belongs to a line, and not to a line of the format crlf", "[tools]") {
+TEST_CASE("a carriage return belongs to a line, and not to a line of the format crlf") {
   CHECK(read(ItemFormat::crlf, "a\r\nb\n\r\n\r\r\nc\rd\r\ne\r").items ==
         Items{"a", "b", "", "\r", "c\rd", "e"});
 }
 
-TEST_CASE("a line with a zero byte is refused behind the lines before it", "[tools]") {
+TEST_CASE("a line with a zero byte is refused behind the lines before it") {
   const std::string text("one\ntwo\nth\0ree\nfour\n", 20);
   for (const ItemFormat format : {ItemFormat::lines, ItemFormat::crlf}) {
     const auto refused = read(format, text);
@@ -49,7 +47,7 @@ TEST_CASE("a line with a zero byte is refused behind the lines before it", "[too
   CHECK(read(ItemFormat::nul, text).items == Items{"one\ntwo\nth", "ree\nfour\n"});
 }
 
-TEST_CASE("an item may have the greatest length, and one byte more is refused", "[tools]") {
+TEST_CASE("an item may have the greatest length, and one byte more is refused") {
   for (const ItemFormat format : {ItemFormat::lines, ItemFormat::nul, ItemFormat::length_prefixed}) {
     const Items longest = {"first", std::string(limit, 'x'), "last"};
     const auto whole = read(format, joined(format, longest));
@@ -66,7 +64,7 @@ TEST_CASE("an item may have the greatest length, and one byte more is refused", 
   CHECK(read(ItemFormat::lines, std::string(limit + 1, 'x')).error);
 }
 
-TEST_CASE("an input that ends within a length-prefixed item is refused after its whole items", "[tools]") {
+TEST_CASE("an input that ends within a length-prefixed item is refused after its whole items") {
   const std::string bytes = joined(ItemFormat::length_prefixed, {"one", "two"});
   const std::size_t second = sizeof(ItemLength) + 3;
   for (std::size_t length = second + 1; length < bytes.size(); ++length) {
@@ -78,7 +76,7 @@ TEST_CASE("an input that ends within a length-prefixed item is refused after its
   CHECK_FALSE(read(ItemFormat::length_prefixed, bytes.substr(0, second)).error);
 }
 
-TEST_CASE("a source that fails gives its whole items first, and no incomplete item", "[tools]") {
+TEST_CASE("a source that fails gives its whole items first, and no incomplete item") {
   const auto failed = read(ItemFormat::lines, "one\ntwo\nthr", fail(Errc::io, "the disk is gone"));
   REQUIRE(failed.error);
   CHECK(failed.error->detail == "the disk is gone");

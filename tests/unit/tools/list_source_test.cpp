@@ -31,7 +31,7 @@ std::string rest_of(Result<ListSource> list) {
 
 }  // namespace
 
-TEST_CASE("formats that are not read are refused by name", "[tools]") {
+TEST_CASE("formats that are not read are refused by name") {
   const std::pair<std::string, const char*> wrong[] = {{"\xfd\x37\x7a\x58\x5a\0"s, "xz"},
                                                        {"BZh91AY&SY", "bzip2"},
                                                        {"BZh1\x17\x72\x45\x38\x50\x90"s, "bzip2"},
@@ -60,7 +60,7 @@ TEST_CASE("formats that are not read are refused by name", "[tools]") {
   CHECK(open("SEPALFLT and so on").error().detail == "is a filter file of Sepal, not a list of items");
 }
 
-TEST_CASE("texts of other encodings are refused where lines are expected", "[tools]") {
+TEST_CASE("texts of other encodings are refused where lines are expected") {
   const std::pair<std::string, const char*> wrong[] = {{"\xff\xfe\0\0"s, "UTF-32"},
                                                        {"\0\0\xfe\xff"s, "UTF-32"},
                                                        {"\xff\xfe"
@@ -75,7 +75,7 @@ TEST_CASE("texts of other encodings are refused where lines are expected", "[too
   }
 }
 
-TEST_CASE("the byte order mark of UTF-8 is no part of the first item", "[tools]") {
+TEST_CASE("the byte order mark of UTF-8 is no part of the first item") {
   const std::string mark = "\xef\xbb\xbf";
   CHECK(rest_of(open(mark + "a\n" + mark)) == "a\n" + mark);
   CHECK(rest_of(open(mark + "a", ItemFormat::nul)) == "a");
@@ -84,7 +84,7 @@ TEST_CASE("the byte order mark of UTF-8 is no part of the first item", "[tools]"
   CHECK(rest_of(open(mark + "\0a"s, ItemFormat::length_prefixed)) == mark + "\0a"s);
 }
 
-TEST_CASE("a list may be longer or shorter than the bytes that tell its format", "[tools]") {
+TEST_CASE("a list may be longer or shorter than the bytes that tell its format") {
   for (const std::size_t length : {0, 1, 3, 4, 511, 512, 513, 2000}) {
     std::string text;
     for (std::size_t i = 0; i < length; ++i) text += static_cast<char>('a' + i % 26);
@@ -92,7 +92,7 @@ TEST_CASE("a list may be longer or shorter than the bytes that tell its format",
   }
 }
 
-TEST_CASE("an error of the input comes behind the bytes before it", "[tools]") {
+TEST_CASE("an error of the input comes behind the bytes before it") {
   auto file = std::make_unique<MemorySource>(
       "abc", [] { return std::size_t{2}; }, fail(Errc::io, "the disk is gone"));
   const auto list = list_source(std::move(file), ItemFormat::lines);

@@ -60,7 +60,7 @@ Result<MergeReport> merge_files(SimulatedDisk& disk, const std::vector<storage::
 
 }  // namespace
 
-TEST_CASE("a merged filter holds the items of all, and estimates their number", "[tools]") {
+TEST_CASE("a merged filter holds the items of all, and estimates their number") {
   SimulatedDisk disk;
   put_filter(disk, "out/a", usual, 0, 4000);
   put_filter(disk, "out/b", usual, 3000, 4000);  // a quarter of the items is in both
@@ -76,7 +76,7 @@ TEST_CASE("a merged filter holds the items of all, and estimates their number", 
     REQUIRE(test::contains(*test::held_filter(merged->value), "item " + std::to_string(i)));
 }
 
-TEST_CASE("a filter that was filled in parts keeps its capacity when the parts are merged", "[tools]") {
+TEST_CASE("a filter that was filled in parts keeps its capacity when the parts are merged") {
   SimulatedDisk disk;
   put_filter(disk, "out/a", usual, 0, 5000);
   put_filter(disk, "out/b", usual, 5000, 5000);
@@ -86,7 +86,7 @@ TEST_CASE("a filter that was filled in parts keeps its capacity when the parts a
   CHECK(report->item_estimate > usual.capacity * 95 / 100);
 }
 
-TEST_CASE("merging a filter with itself changes only the estimate", "[tools]") {
+TEST_CASE("merging a filter with itself changes only the estimate") {
   SimulatedDisk disk;
   put_filter(disk, "out/a", usual, 0, 10000);
   const auto report = merge_files(disk, {"out/a", "out/a"});
@@ -100,7 +100,7 @@ TEST_CASE("merging a filter with itself changes only the estimate", "[tools]") {
   CHECK(report->item_estimate >= test::held_filter(before->value)->item_count());
 }
 
-TEST_CASE("filters that together exceed their capacity are not merged", "[tools]") {
+TEST_CASE("filters that together exceed their capacity are not merged") {
   SimulatedDisk disk;
   put_filter(disk, "out/a", usual, 0, 9000);
   put_filter(disk, "out/b", usual, 9000, 9000);
@@ -111,7 +111,7 @@ TEST_CASE("filters that together exceed their capacity are not merged", "[tools]
   CHECK(disk.files().count("out/c") == 0);
 }
 
-TEST_CASE("filters of another seed or shape are not merged, and the difference is named", "[tools]") {
+TEST_CASE("filters of another seed or shape are not merged, and the difference is named") {
   const std::pair<FilterOptions, std::string> others[] = {
       {{.error_rate = 0.01, .capacity = 10000, .expansion = 0, .seed = 4}, "seed (3 and 4)"},
       {{.error_rate = 0.02, .capacity = 10000, .expansion = 0, .seed = 3}, "error rate (0.01 and 0.02)"},
@@ -128,7 +128,7 @@ TEST_CASE("filters of another seed or shape are not merged, and the difference i
   }
 }
 
-TEST_CASE("filters that grew are merged layer by layer", "[tools]") {
+TEST_CASE("filters that grew are merged layer by layer") {
   const FilterOptions growing{.error_rate = 0.01, .capacity = 1000, .expansion = 4, .seed = 3};
   SimulatedDisk disk;
   put_filter(disk, "out/a", growing, 0, 2000);
@@ -142,7 +142,7 @@ TEST_CASE("filters that grew are merged layer by layer", "[tools]") {
     REQUIRE(test::contains(*test::held_filter(merged->value), "item " + std::to_string(i)));
 }
 
-TEST_CASE("counts of items whose sum is beyond 64 bits do not wrap", "[tools]") {
+TEST_CASE("counts of items whose sum is beyond 64 bits do not wrap") {
   SimulatedDisk disk;
   put_bitmap(disk, "out/a", std::uint64_t{1} << 63);
   const auto report = merge_files(disk, {"out/a", "out/a"});

@@ -109,7 +109,7 @@ Result<ConvertReport> convert_to(SimulatedDisk& disk, ConvertRequest::Output out
 
 }  // namespace
 
-TEST_CASE("filters of an RDB file, small and large, are a generation with their bits", "[tools][convert]") {
+TEST_CASE("filters of an RDB file, small and large, are a generation with their bits") {
   SimulatedDisk disk;
   // The second has more than the bytes from which a filter gets a file of its own.
   put(disk, rdb_of({{"small", 100}, {"large", 5'000'000}, {"other", 1000}}, 'x'));
@@ -126,7 +126,7 @@ TEST_CASE("filters of an RDB file, small and large, are a generation with their 
   }
 }
 
-TEST_CASE("a conversion that the disk ends leaves no data, or all of it", "[tools][convert]") {
+TEST_CASE("a conversion that the disk ends leaves no data, or all of it") {
   const std::string text = rdb_of({{"a", 100}, {"b", 5'000'000}}, 'y');
   std::uint64_t failed_count = 0;
   for (std::uint64_t operation = 1;; ++operation) {
@@ -145,8 +145,7 @@ TEST_CASE("a conversion that the disk ends leaves no data, or all of it", "[tool
   CHECK(failed_count > 10);
 }
 
-TEST_CASE("any changed byte of an RDB file is noticed before anything is written",
-          "[tools][convert][exhaustive]") {
+TEST_CASE("any changed byte of an RDB file is noticed before anything is written", "[exhaustive]") {
   const std::string text = rdb_of({{"key", 10}}, 'z');
   for (std::size_t at = 0; at < text.size(); ++at) {
     std::string changed = text;
@@ -165,7 +164,7 @@ TEST_CASE("any changed byte of an RDB file is noticed before anything is written
   }
 }
 
-TEST_CASE("filters that cannot be taken are left out with the reason", "[tools][convert]") {
+TEST_CASE("filters that cannot be taken are left out with the reason") {
   std::string text = rdb_of({{"key", 100}}, 'z');
   text[10] = 16;  // the database
   text.resize(text.size() - 8);
@@ -179,7 +178,7 @@ TEST_CASE("filters that cannot be taken are left out with the reason", "[tools][
   CHECK(report->keys.refused_keys == std::vector<std::string>{"16:key"});
 }
 
-TEST_CASE("strings of an RDB file are strings with these bytes", "[tools][convert]") {
+TEST_CASE("strings of an RDB file are strings with these bytes") {
   using namespace std::string_literals;
   std::string sparse(1 << 20, '\0');
   sparse[700'000] = 'x';
@@ -212,7 +211,7 @@ TEST_CASE("strings of an RDB file are strings with these bytes", "[tools][conver
   }
 }
 
-TEST_CASE("a file that has more than an RDB file is refused", "[tools][convert]") {
+TEST_CASE("a file that has more than an RDB file is refused") {
   const std::string text = rdb_of_strings({{"a", plain("x")}});
   const std::pair<std::string, const char*> wrong[] = {
       {text + "*2\r\n$3\r\nDEL\r\n$1\r\na\r\n", "only a server can run its commands"},
@@ -234,7 +233,7 @@ TEST_CASE("a file that has more than an RDB file is refused", "[tools][convert]"
   }
 }
 
-TEST_CASE("an append-only file is read if only its base has something", "[tools][convert]") {
+TEST_CASE("an append-only file is read if only its base has something") {
   SimulatedDisk disk;
   const auto put_file = [&](const std::string& name, const std::string& text) {
     const auto bytes = std::as_bytes(std::span(text));
@@ -255,7 +254,7 @@ TEST_CASE("an append-only file is read if only its base has something", "[tools]
   CHECK(refused.error().detail.find("in/a.incr.aof: these are changes since the base") == 0);
 }
 
-TEST_CASE("versions of RDB files that are not read are named", "[tools][convert]") {
+TEST_CASE("versions of RDB files that are not read are named") {
   const std::pair<std::string, const char*> wrong[] = {
       {rdb_with("REDIS0008", ""), "in/dump.rdb: this is version 8 of the RDB format"},
       {rdb_with("REDIS0014", ""), "in/dump.rdb: this is version 14 of the RDB format"},
@@ -273,7 +272,7 @@ TEST_CASE("versions of RDB files that are not read are named", "[tools][convert]
   }
 }
 
-TEST_CASE("what version 13 has more is skipped, and what is left behind is told", "[tools][convert]") {
+TEST_CASE("what version 13 has more is skipped, and what is left behind is told") {
   using namespace std::string_literals;
   const std::string key_metadata = "\xf3\1FLX1\2\7\0"s;
   const std::string stream =
@@ -298,7 +297,7 @@ TEST_CASE("what version 13 has more is skipped, and what is left behind is told"
             {"of type stream", 1}, {"libraries of functions", 1}, {"metadata that modules put on keys", 1}});
 }
 
-TEST_CASE("a filter has as many layers as the setting of a server allows at most", "[tools][convert]") {
+TEST_CASE("a filter has as many layers as the setting of a server allows at most") {
   const auto convert_grown = [](std::size_t layer_count) {
     SimulatedDisk disk;
     put(disk, rdb_with("REDIS0011", "\7\1k" + value_of(grown(layer_count))));
@@ -315,8 +314,7 @@ TEST_CASE("a filter has as many layers as the setting of a server allows at most
   CHECK(more.refused.at("the filter has more than 1024 layers, the limit (layers_max)") == 1);
 }
 
-TEST_CASE("filters and sketches that sepald does not have are left out, and other types are skipped",
-          "[tools][convert]") {
+TEST_CASE("filters and sketches that sepald does not have are left out, and other types are skipped") {
   MovedKeys keys;
   for (const char* type : {"MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE", "bloomfltr"})
     keys.leave(type, 0, "k");
@@ -327,7 +325,7 @@ TEST_CASE("filters and sketches that sepald does not have are left out, and othe
   CHECK(keys.others == std::map<std::string, std::uint64_t>{{"of type ReJSON-RL", 1}, {"of type hash", 1}});
 }
 
-TEST_CASE("filter files have no deadlines, and the report says so", "[tools][convert]") {
+TEST_CASE("filter files have no deadlines, and the report says so") {
   SimulatedDisk disk;
   using namespace std::string_literals;
   put(disk,
@@ -338,7 +336,7 @@ TEST_CASE("filter files have no deadlines, and the report says so", "[tools][con
   CHECK(report->keys.others.at("deadlines: a filter file has none") == 1);
 }
 
-TEST_CASE("strings are in no filter file, and a string that is too long is left out", "[tools][convert]") {
+TEST_CASE("strings are in no filter file, and a string that is too long is left out") {
   SimulatedDisk disk;
   put(disk, rdb_of_strings({{"a", plain("x")}, {"b", "\xc0\x05"}}));
   const auto report = convert_to(disk, ConvertRequest::Output::filter_files);
@@ -358,7 +356,7 @@ TEST_CASE("strings are in no filter file, and a string that is too long is left 
   CHECK(refused->keys.refused.at("the string is longer than 512 MB") == 1);
 }
 
-TEST_CASE("a string that has only more bits is told from one that differs", "[tools][migrate]") {
+TEST_CASE("a string that has only more bits is told from one that differs") {
   const auto tell = [](std::string_view first, std::string_view second) {
     const StringDifference difference = difference_of(first, second);
     return std::pair(difference.first_has_more, difference.second_has_more);
@@ -374,7 +372,7 @@ TEST_CASE("a string that has only more bits is told from one that differs", "[to
              "z") == std::pair(true, true));
 }
 
-TEST_CASE("pages of zeros are not sent", "[tools][migrate]") {
+TEST_CASE("pages of zeros are not sent") {
   const std::size_t page = string_page_bytes;
   const auto parts_of = [](const std::string& bytes) {
     std::vector<std::pair<std::size_t, std::size_t>> parts;
@@ -393,7 +391,7 @@ TEST_CASE("pages of zeros are not sent", "[tools][migrate]") {
   CHECK(parts_of(bytes) == Parts{{page, 3 * page}, {6 * page, 7}});
 }
 
-TEST_CASE("names of filter files are plain, and differ", "[tools][convert]") {
+TEST_CASE("names of filter files are plain, and differ") {
   CHECK(filter_file_name(0, "users") == "0-users.sepal");
   CHECK(filter_file_name(15, "a:b/c%") == "15-a%3ab%2fc%25.sepal");
   CHECK(filter_file_name(0, "") == "0-.sepal");
@@ -402,7 +400,7 @@ TEST_CASE("names of filter files are plain, and differ", "[tools][convert]") {
   CHECK(name != filter_file_name(0, std::string(301, 'a')));
 }
 
-TEST_CASE("a manifest names a base and increments, and leaves out what is old", "[tools][convert]") {
+TEST_CASE("a manifest names a base and increments, and leaves out what is old") {
   const auto manifest = parse_manifest(
       "file a.3.incr.aof seq 3 type i\r\nfile a.1.base.rdb seq 9 type b\n\n# a note\n"
       "file a.0.incr.aof seq 0 type h\nfile a.2.incr.aof seq 2 type i startoffset 7\n");
@@ -417,7 +415,7 @@ TEST_CASE("a manifest names a base and increments, and leaves out what is old", 
   }
 }
 
-TEST_CASE("databases with keys are read from INFO, whatever their number", "[tools][migrate]") {
+TEST_CASE("databases with keys are read from INFO, whatever their number") {
   const auto found = databases_in(
       "# Keyspace\r\ndb0:keys=5,expires=1,avg_ttl=0\r\ndb10:keys=7,expires=0\r\ndb2147483647:keys=1\r\n"
       "db:keys=1\r\ndb1x:keys=1\r\ndb99999999999:keys=1\r\nother:keys=1");
@@ -427,7 +425,7 @@ TEST_CASE("databases with keys are read from INFO, whatever their number", "[too
   CHECK((found[2].database == 2147483647 && found[2].key_count == 1));
 }
 
-TEST_CASE("addresses name hosts or sockets, users and databases", "[tools][migrate]") {
+TEST_CASE("addresses name hosts or sockets, users and databases") {
   const auto simple = parse_address("redis://redis.example");
   REQUIRE(simple);
   CHECK(
@@ -458,7 +456,7 @@ TEST_CASE("addresses name hosts or sockets, users and databases", "[tools][migra
   }
 }
 
-TEST_CASE("a report shows keys that a person can read, and only a few of them", "[tools][convert]") {
+TEST_CASE("a report shows keys that a person can read, and only a few of them") {
   MovedKeys keys;
   for (int i = 0; i < 12; ++i) keys.refuse("it is too large", 2, "a\n\xff" + std::to_string(i));
   const auto lines = report_of(keys);

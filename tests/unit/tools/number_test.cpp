@@ -8,7 +8,7 @@ using sepal::tools::parse_bits;
 using sepal::tools::parse_count;
 using sepal::tools::parse_rate;
 
-TEST_CASE("a count is exact, up to the largest count", "[tools][number]") {
+TEST_CASE("a count is exact, up to the largest count") {
   CHECK(parse_count("18446744073709551615") == UINT64_MAX);
   CHECK(parse_count("1.8446744073709551615e19") == UINT64_MAX);
   CHECK(parse_count("18446744073709551.615k") == UINT64_MAX);
@@ -22,7 +22,7 @@ TEST_CASE("a count is exact, up to the largest count", "[tools][number]") {
   CHECK(parse_count("0.000") == 0u);
 }
 
-TEST_CASE("a number that is not whole or does not fit is refused", "[tools][number]") {
+TEST_CASE("a number that is not whole or does not fit is refused") {
   // clang-format off
   for (const char* text : {
       "18446744073709551616", "1.8446744073709551616e19", "18446744073709552k", "1e20", "2e19", "1e41",
@@ -35,7 +35,7 @@ TEST_CASE("a number that is not whole or does not fit is refused", "[tools][numb
   }
 }
 
-TEST_CASE("every power of ten is the same number in every notation", "[tools][number]") {
+TEST_CASE("every power of ten is the same number in every notation") {
   std::uint64_t power = 1;
   for (int exponent = 0; exponent < 20; ++exponent, power *= 10) {
     CAPTURE(exponent);
@@ -51,7 +51,7 @@ TEST_CASE("every power of ten is the same number in every notation", "[tools][nu
   }
 }
 
-TEST_CASE("bits are decimal or hexadecimal", "[tools][number]") {
+TEST_CASE("bits are decimal or hexadecimal") {
   CHECK(parse_bits("010") == 10u);
   CHECK(parse_bits("0x10") == 16u);
   CHECK(parse_bits("0XffffFFFFffffFFFF") == UINT64_MAX);
@@ -62,7 +62,7 @@ TEST_CASE("bits are decimal or hexadecimal", "[tools][number]") {
   }
 }
 
-TEST_CASE("a rate is above 0 and below 1", "[tools][number]") {
+TEST_CASE("a rate is above 0 and below 1") {
   CHECK(parse_rate("0.01") == 0.01);
   CHECK(parse_rate("1e-300") == 1e-300);
   CHECK(parse_rate(".5") == 0.5);

@@ -8,7 +8,7 @@ namespace plan_nodes_test {
 
 using namespace sepal::tools;  // NOLINT(google-build-using-namespace): a test of free functions
 
-TEST_CASE("a filter is divided into parts that move in a moment", "[tools]") {
+TEST_CASE("a filter is divided into parts that move in a moment") {
   for (const std::uint64_t capacity :
        {1ull, 1000ull, 100'000'000ull, 10'000'000'000ull, 1'000'000'000'000ull, 100'000'000'000'000ull}) {
     CAPTURE(capacity);
@@ -25,7 +25,7 @@ TEST_CASE("a filter is divided into parts that move in a moment", "[tools]") {
   }
 }
 
-TEST_CASE("chance fills no part much above its capacity", "[tools]") {
+TEST_CASE("chance fills no part much above its capacity") {
   constexpr std::uint64_t items = 200'000;
   const auto parts = divide({.error_rate = 0.01, .capacity = items});
   REQUIRE(parts);
@@ -36,7 +36,7 @@ TEST_CASE("chance fills no part much above its capacity", "[tools]") {
     CHECK(static_cast<double>(count) <= 1.01 * static_cast<double>(parts->capacity));
 }
 
-TEST_CASE("the report has the words that make a part, and the machines", "[tools]") {
+TEST_CASE("the report has the words that make a part, and the machines") {
   const auto text_of = [](const PlanRequest& request) {
     const auto report = nodes_report(request);
     std::string text;

@@ -34,7 +34,7 @@ class Listener {
   int descriptor_;
 };
 
-TEST_CASE("a server that has closed the connection is an error, and ends no program", "[tools]") {
+TEST_CASE("a server that has closed the connection is an error, and ends no program") {
   const server::test::Folder folder;
   const std::string path = folder.file("socket");
   const Listener listener(path);

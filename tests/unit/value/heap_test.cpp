@@ -26,7 +26,7 @@ std::size_t usable_bytes(std::size_t bytes) {
   return least;
 }
 
-TEST_CASE("an allocation counts as many bytes as the C library takes for it", "[memory]") {
+TEST_CASE("an allocation counts as many bytes as the C library takes for it") {
   constexpr std::size_t own_bytes = 8;
   // With another allocator, such as a sanitizer's, there is nothing to compare.
   if (usable_bytes(1) == 1) return;

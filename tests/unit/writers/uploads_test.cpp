@@ -50,8 +50,7 @@ bool holds(const Filter& filter, int first, int count) {
   return true;
 }
 
-TEST_CASE("an upload is whole after its last piece, for any order and any repetitions",
-          "[keyspace][uploads]") {
+TEST_CASE("an upload is whole after its last piece, for any order and any repetitions") {
   Place place;
   const auto filter = filter_of(600'000, 0, 1000);
   REQUIRE(place.begin(bloom::dump_header(*filter, 1)));
@@ -78,8 +77,7 @@ TEST_CASE("an upload is whole after its last piece, for any order and any repeti
   CHECK(place.uploads.summary().count == 0);
 }
 
-TEST_CASE("pieces of an upload whose adoption failed are refused, and a header begins a new upload",
-          "[keyspace][uploads]") {
+TEST_CASE("pieces of an upload whose adoption failed are refused, and a header begins a new upload") {
   Place place;
   const auto filter = filter_of(100, 0, 10);
   const auto header = bloom::dump_header(*filter, 1);
@@ -100,8 +98,7 @@ TEST_CASE("pieces of an upload whose adoption failed are refused, and a header b
   CHECK(place.load(data) == Outcome::known_already);
 }
 
-TEST_CASE("a dump of a filter that changes meanwhile holds all items that it had at the header",
-          "[keyspace][uploads]") {
+TEST_CASE("a dump of a filter that changes meanwhile holds all items that it had at the header") {
   Place place;
   const auto filter = filter_of(300'000, 0, 299'999);
   REQUIRE(place.begin(bloom::dump_header(*filter, 1)));
@@ -123,8 +120,7 @@ TEST_CASE("a dump of a filter that changes meanwhile holds all items that it had
   CHECK(holds(*uploaded, 0, 299'999));
 }
 
-TEST_CASE("a small filter that changed after its header is dumped as it was with its bits",
-          "[keyspace][uploads]") {
+TEST_CASE("a small filter that changed after its header is dumped as it was with its bits") {
   Place place;
   REQUIRE(place.begin(bloom::dump_header(*filter_of(100, 0, 10), 1)));
   const auto other = filter_of(100, 500, 100);
@@ -135,8 +131,7 @@ TEST_CASE("a small filter that changed after its header is dumped as it was with
   CHECK(holds(*place.uploads.take(key, start), 500, 100));
 }
 
-TEST_CASE("pieces of another dump and bytes that are no piece are refused, and change nothing",
-          "[keyspace][uploads]") {
+TEST_CASE("pieces of another dump and bytes that are no piece are refused, and change nothing") {
   Place place;
   const auto filter = filter_of(600'000, 0, 10);
   const auto other = filter_of(600'000, 0, 10);
@@ -153,7 +148,7 @@ TEST_CASE("pieces of another dump and bytes that are no piece are refused, and c
   CHECK(place.load(first) == Outcome::taken);
 }
 
-TEST_CASE("as many uploads may begin as the limit says, and not one more", "[keyspace][uploads]") {
+TEST_CASE("as many uploads may begin as the limit says, and not one more") {
   Place place;
   const auto header = bloom::dump_header(*filter_of(600'000, 0, 1), 1);
   REQUIRE(place.begin(header, {.database = 0, .key = "a"}));
@@ -170,8 +165,7 @@ TEST_CASE("as many uploads may begin as the limit says, and not one more", "[key
   CHECK(place.uploads.summary().count == 0);
 }
 
-TEST_CASE("an upload counts as used memory, is refused without memory, and gives it back",
-          "[keyspace][uploads]") {
+TEST_CASE("an upload counts as used memory, is refused without memory, and gives it back") {
   Place place;
   const auto filter = filter_of(600'000, 0, 1);
   const auto header = bloom::dump_header(*filter, 1);
@@ -185,7 +179,7 @@ TEST_CASE("an upload counts as used memory, is refused without memory, and gives
   CHECK(place.uploads.summary().abandoned_count == 1);
 }
 
-TEST_CASE("an upload is dropped when no piece has come for as long as the timeout", "[keyspace][uploads]") {
+TEST_CASE("an upload is dropped when no piece has come for as long as the timeout") {
   Place place;
   const auto filter = filter_of(600'000, 0, 1);
   REQUIRE(place.begin(bloom::dump_header(*filter, 1)));
@@ -211,8 +205,7 @@ std::vector<std::byte> redisbloom_header() {
   return bytes;
 }
 
-TEST_CASE("RedisBloom's pieces are placed by their iterator, which points behind them",
-          "[keyspace][uploads]") {
+TEST_CASE("RedisBloom's pieces are placed by their iterator, which points behind them") {
   Place place;
   REQUIRE(place.begin(redisbloom_header()));
   const std::vector<std::byte> bytes(72, std::byte{0xff});
@@ -237,7 +230,7 @@ TEST_CASE("RedisBloom's pieces are placed by their iterator, which points behind
   CHECK(load(2, 1) == Outcome::known_already);
 }
 
-TEST_CASE("pieces that leave ever more gaps are refused at some point", "[keyspace][uploads]") {
+TEST_CASE("pieces that leave ever more gaps are refused at some point") {
   Place place;
   const auto filter = filter_of(600'000, 0, 1);
   auto header = redisbloom_header();
@@ -269,8 +262,7 @@ class AskingHousekeeper final : public sepal::test::FreeingHousekeeper {
   int disposed = 0;
 };
 
-TEST_CASE("the callback that gets dropped uploads may use the others: no lock is held",
-          "[keyspace][uploads]") {
+TEST_CASE("the callback that gets dropped uploads may use the others: no lock is held") {
   AskingHousekeeper housekeeper;
   Keyspace keyspace{KeyspaceOptions{}, housekeeper};
   Uploads uploads{keyspace};
