@@ -1,6 +1,7 @@
 #include <sepal/log/standard_streams.hpp>
 
 #include <fcntl.h>
+#include <initializer_list>
 #include <unistd.h>
 
 namespace sepal::log {

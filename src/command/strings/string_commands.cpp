@@ -15,6 +15,7 @@
 
 #include "command/keys/lookup.hpp"
 #include "command/keys/timing.hpp"
+#include "command/run/adopting.hpp"
 #include "command/run/refuse.hpp"
 #include "command/strings/string_access.hpp"
 #include "command/table/command_row.hpp"
