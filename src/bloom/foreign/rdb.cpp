@@ -24,38 +24,18 @@ Error not_a_filter() {
   return fail(Errc::out_of_range, "this is no filter");
 }
 
-RedisBloomLayer read_layer(rdb::Reader& reader, std::vector<RdbBits>& bits) {
-  RedisBloomLayer layer;
-  layer.capacity = reader.number();
-  layer.error_rate = reader.real();
-  layer.probe_count = reader.number();
-  layer.bits_per_item = reader.real();
-  layer.bit_count = reader.number();
-  layer.size_exponent = reader.number();
-  const rdb::String string = reader.bits();
-  bits.push_back({.string = string, .byte_count = string.unpacked_bytes});
-  layer.byte_count = string.unpacked_bytes;
-  layer.item_count = reader.number();
-  return layer;
-}
-
-Result<RdbFilter> read_redisbloom(rdb::Reader& reader, std::uint32_t layers_max) {
-  RedisBloomFilter filter;
-  filter.item_count = reader.number();
-  const std::uint64_t layer_count = reader.number();
-  filter.options = reader.number();
-  filter.expansion = reader.number();
+Result<RdbFilter> read_foreign(rdb::Reader& reader, std::uint32_t layers_max) {
   RdbFilter found;
+  const auto filter = read_redisbloom(reader, layers_max, [&] {
+    const rdb::String string = reader.bits();
+    found.bits.push_back({.string = string, .byte_count = string.unpacked_bytes});
+    return string.unpacked_bytes;
+  });
   // The fields of a filter that is refused are read to their end: in a file, the next key comes behind them.
-  if (layer_count > layers_max) {
-    reader.skip_fields();
-  } else {
-    for (std::uint64_t i = 0; i < layer_count; ++i) filter.layers.push_back(read_layer(reader, found.bits));
-    reader.end();
-  }
+  filter ? reader.end() : reader.skip_fields();
   if (reader.failed()) return fail(Errc::damaged, "these are not the fields of a filter of RedisBloom");
-  if (layer_count > layers_max) return too_many_layers(layers_max);
-  auto image = image_of(filter);
+  if (!filter) return too_many_layers(layers_max);
+  auto image = image_of(*filter);
   if (!image) return fail(Errc::out_of_range, image.error().detail);
   found.image = std::move(*image);
   return found;
@@ -148,7 +128,7 @@ static_assert(mapped_allocation_min % rdb_piece_bytes == 0, "write_image() gives
 
 Result<RdbFilter> read_rdb_filter(rdb::Reader& reader, std::uint64_t id, std::uint32_t layers_max) {
   SEPAL_ASSERT(id == redisbloom_id || id == sepal_id, "the fields are of an encoding that is known");
-  return id == sepal_id ? read_sepal(reader, layers_max) : read_redisbloom(reader, layers_max);
+  return id == sepal_id ? read_sepal(reader, layers_max) : read_foreign(reader, layers_max);
 }
 
 Result<RdbDump> decode_rdb_dump(std::span<const std::byte> bytes, std::uint32_t layers_max) {

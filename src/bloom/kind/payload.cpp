@@ -39,44 +39,19 @@ Result<std::vector<std::string>> write_filter(const value::FrozenView& filter, c
 
 // --- the type of sepal.so ---------------------------------------------------------------------------------
 
-using LoadedString = std::unique_ptr<value::RdbFields::String>;
-
-Error filter_cut_short() {
-  return fail(Errc::damaged, "the data of a filter is cut short");
-}
-
-RedisBloomLayer read_layer_fields(value::RdbFields& fields, std::vector<LoadedString>& bits) {
-  RedisBloomLayer layer;
-  layer.capacity = fields.number();
-  layer.error_rate = fields.real();
-  layer.probe_count = fields.number();
-  layer.bits_per_item = fields.real();
-  layer.bit_count = fields.number();
-  layer.size_exponent = fields.number();
-  bits.push_back(fields.string());
-  layer.byte_count = bits.back()->bytes().size();
-  layer.item_count = fields.number();
-  return layer;
-}
-
 // The bits of a layer are one string in RedisBloom's files, so there is a second copy of them for a while.
 Result<value::ValuePtr> read_redisbloom_fields(value::RdbFields& fields,
                                                const value::LimitsOfNew& limits_of) {
   const std::uint32_t layers_max = limits_of(0).layers_max;
-  RedisBloomFilter found;
-  found.item_count = fields.number();
-  const std::uint64_t layer_count = fields.number();
-  found.options = fields.number();
-  found.expansion = fields.number();
-  if (fields.failed()) return filter_cut_short();
-  if (layer_count > layers_max) return too_many_layers(layers_max);
   // The strings are kept until all layers are known: the filter is made in one step, with all of its layers.
-  std::vector<LoadedString> bits;
-  for (std::uint64_t i = 0; i < layer_count; ++i) {
-    found.layers.push_back(read_layer_fields(fields, bits));
-    if (fields.failed()) return filter_cut_short();
-  }
-  const auto header = image_of(found);
+  std::vector<std::unique_ptr<value::RdbFields::String>> bits;
+  const auto found = read_redisbloom(fields, layers_max, [&] {
+    bits.push_back(fields.string());
+    return bits.back()->bytes().size();
+  });
+  if (fields.failed()) return fail(Errc::damaged, "the data of a filter is cut short");
+  if (!found) return too_many_layers(layers_max);
+  const auto header = image_of(*found);
   if (!header) return header.error();
   auto made = Filter::restore(header->options, header->layers, limits_of(header->bitmap_bytes()));
   if (!made) return made.error();

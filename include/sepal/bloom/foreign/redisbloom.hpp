@@ -21,6 +21,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,6 +44,32 @@ struct RedisBloomFilter {
   std::uint64_t expansion = 0;
   std::vector<RedisBloomLayer> layers;  // oldest first
 };
+
+// A filter in an RDB file, from its fields (rdb::Reader or value::RdbFields). take_bits() reads the bits of
+// the next layer, and returns how many bytes they are. Nothing where there are more than `layers_max` layers:
+// then none is read. Once fields.failed(), what is returned means nothing.
+template <class Fields, class TakeBits>
+std::optional<RedisBloomFilter> read_redisbloom(Fields& fields, std::uint32_t layers_max,
+                                                const TakeBits& take_bits) {
+  RedisBloomFilter filter;
+  filter.item_count = fields.number();
+  const std::uint64_t layer_count = fields.number();
+  filter.options = fields.number();
+  filter.expansion = fields.number();
+  if (layer_count > layers_max) return std::nullopt;
+  for (std::uint64_t i = 0; i < layer_count && !fields.failed(); ++i) {
+    RedisBloomLayer& layer = filter.layers.emplace_back();
+    layer.capacity = fields.number();
+    layer.error_rate = fields.real();
+    layer.probe_count = fields.number();
+    layer.bits_per_item = fields.real();
+    layer.bit_count = fields.number();
+    layer.size_exponent = fields.number();
+    layer.byte_count = take_bits();
+    layer.item_count = fields.number();
+  }
+  return filter;
+}
 
 // Errors: damaged where RedisBloom would refuse the filter, or where it is of a kind that RedisBloom does not
 // make any more (hashes of 32 bits). Believes nothing.
