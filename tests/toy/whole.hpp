@@ -1,6 +1,7 @@
-// The toy's row. It fits any kind whose values are small: an image is written and read at once, from one text
-// of bytes that the value gives and takes. While a save, a copy or a dump reads the value, the Still has that
-// text.
+// The toy's row. It fits any kind whose values are small; the first such kind of sepald moves this file to
+// include/sepal/value, because sepald has nothing of tests. An image is written and read at once, from one
+// text of bytes that the value gives and takes. While a save, a copy or a dump reads the value, the Still has
+// that text.
 //
 //     head    4 magic, 4 item count, 8 byte count
 //     body    the text, and zeros up to a multiple of 8

@@ -237,10 +237,12 @@ class Keyspace {
   bool end_mirror(DatabaseKey source);
   bool set_mirror_state(DatabaseKey source, MirrorState state);
 
-  // Repeat what was recorded (KindRow). It was accepted once, so only machine_limits() bounds it. Errors of
-  // all: damaged, out_of_range (no such database, no such kind, or not of this value), too_large,
-  // out_of_memory, mapping_limit. make_recorded: key_exists. change_recorded: no_such_key, if the row does
-  // not make a value then.
+  // Repeat what was recorded (KindRow). It was accepted once, so only machine_limits() bounds it. A handler
+  // may call change_recorded() too, if a value of the kind stays tiny: maxmemory does not bound how it grows.
+  // A handler of larger ones calls change(), and compares with value_limits() itself. Errors of all: damaged,
+  // out_of_range (no such database, no such kind, or not of this value), too_large, out_of_memory,
+  // mapping_limit. make_recorded: key_exists. change_recorded: no_such_key, if the row does not make a value
+  // then.
   Result<void> make_recorded(DatabaseKey key, value::Kind kind, std::span<const std::byte> head);
   Result<void> change_recorded(DatabaseKey key, value::Kind kind, std::uint8_t what,
                                std::span<const std::byte> bytes);
@@ -260,7 +262,8 @@ class Keyspace {
   // All entries of a cut at once.
   [[nodiscard]] std::vector<CutEntry> cut() const;
 
-  // Counts of what happened, for INFO and for the decision to save. Any thread.
+  // Counts of what happened, for INFO and for the decision to save. Each change() counts as one of structure,
+  // so a write into a string does. Any thread.
   [[nodiscard]] std::uint64_t structure_changes() const;
   // The changes of structure, and those of note_value_changes().
   [[nodiscard]] std::uint64_t changes() const;

@@ -33,7 +33,7 @@ struct ImageFile {
 
 // A filter that came whole, not by recorded adds. It has an image or a file.
 struct AdoptedFilter {
-  std::span<const std::byte> image{};  // filter/image.hpp
+  std::span<const std::byte> image{};  // value/image.hpp
   ImageFile file{};
   Deadline deadline = no_deadline;
 };

@@ -1,5 +1,5 @@
-// The figures of a value by name. Each kind tells them in one list (KindRow::tell); `sepal inspect` and all
-// that shows values of any kind render that list.
+// The figures of a value by name. Each kind tells them in one list (KindRow::tell), which `sepal inspect`
+// renders. The status page and the metrics sepal_filter_* know Bloom filters alone, and do not ask for it.
 #pragma once
 
 #include <cstdint>

@@ -14,11 +14,20 @@
 //
 //     a Bloom filter   nothing is held. Bits only go from 0 to 1, so live bits have all that was added before
 //                      the instant. The counts among the numbers are those of the instant.
-//     a string         nothing is held either. The copy may mix old and new bytes, and the journal writes all
-//                      changes since the cut again, in their order (Repeat::again).
+//     a string         nothing is held either. The copy may mix old and new bytes. For a save that is right,
+//                      because the replay writes all changes since the cut again, in their order
+//                      (Repeat::again). A COPY or DUMP of a long string is such a mixture, and
+//                      docs/protocol.md says so.
 //     a small value    the body is copied within freeze(), and is the Still.
 //     a large one      the Still is known to the value: before it changes some of its bytes, the value gives
 //                      the old ones to the Still. The end of the Still ends that.
+//
+// No kind does the last yet, so the first that does decides three things. The list of the value's Stills is
+// behind a pointer that value and Still share: freeze() has a const value, and a Still may end on the
+// reader's thread, outside the gate, while a worker changes the value. A lock of its own guards the list and
+// the old bytes. A worker takes it inside the gate, before it changes bytes, and copy_body() takes it for
+// each piece; neither takes another lock inside it. The old bytes are in no account of memory, because
+// byte_count() may change with the gate closed only: they need a limit of their own.
 //
 // Words: *shared* and *exclusive* are those of the gate (base/gate.hpp). No function of a row throws, blocks
 // or asks a disk. Bytes that come from outside are believed by none of them.
@@ -134,8 +143,8 @@ struct KindRow {
   // Shared. The items that the value counts, for sums over all values; 0 for kinds that have none.
   std::uint64_t (*item_count)(const Value& value);
   // Shared. Grows with each change, and says nothing else: WATCH compares it, and with identity() it tells
-  // whether a file still has the value's bytes. Not for changes that are recorded as `changed` or by a
-  // structure: these are told to watches directly.
+  // whether a file still has the value's bytes. A kind whose identity() is 0 may leave out the changes that
+  // are recorded as `changed`: no file of it is kept, and watches are told of these directly.
   std::uint64_t (*changes)(const Value& value);
   // Shared. A number that no other value of this process has or had. 0: the value has none, so a save writes
   // it anew each time.
@@ -198,6 +207,8 @@ struct KindRow {
   Result<ValuePtr> (*apply)(Value& value, std::uint8_t what, std::span<const std::byte> bytes,
                             const Limits& limits);
   // Exclusive. Repeats `added`: entries that the value has counted as new. Their meaning is the kind's own.
+  // Workers add under the shared gate, and the journal has their adds in any order: so adds must commute.
+  // Where they do not, a request closes the gate, and records `changed`.
   // False, with nothing or some of it done, where the value could not have taken them: the journal is damaged
   // then. Null: the kind adds none.
   bool (*add)(Value& value, std::span<const Fingerprint> entries);

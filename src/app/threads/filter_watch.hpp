@@ -3,8 +3,9 @@
 //
 // A thread of its own walks over the keys in short steps, each inside the gate, and keeps the largest filters
 // whose keys match a pattern. Then it measures these filters, outside the gate. It pauses after each step,
-// and for long after each round, so that it takes a small share of one core. While no key comes or goes, and
-// no filter grows, it does not walk again.
+// and for long after each round, so that it takes a small share of one core. It walks again only after a
+// change of structure (Keyspace::structure_changes): a key comes or goes, a filter grows, a string is
+// written.
 #pragma once
 
 #include <sepal/base/gate.hpp>

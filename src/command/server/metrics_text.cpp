@@ -138,6 +138,7 @@ void export_keys(const Services& services, const MetricsMoment& moment, Expositi
       to.sample({{"database", std::to_string(database)}}, count);
   to.gauge("sepal_keys_max", "Keys that there may be in all databases together", keyspace.options().keys_max);
   to.counter("sepal_keys_expired", "Keys that were removed at their deadline", keyspace.expired_count());
+  // Writes into strings count as well (Keyspace::change).
   to.counter("sepal_structure_changes", "Keys created, removed or renamed, and filters that grew",
              keyspace.structure_changes());
   to.gauge("sepal_mirrors", "Mirrors between two filters", keyspace.mirrors().size());

@@ -1,5 +1,7 @@
 // The texts that a client sees when a BF command is refused, in every host of the commands. Clients match on
-// these. No text has the leading '-'. Some have no code in front, in the reference as well.
+// these. The first three are those of all commands: they stand here because sepal.so answers them too, and it
+// has nothing of `command`. No text has the leading '-'. Some have no code in front, in the reference as
+// well.
 #pragma once
 
 #include <sepal/bloom/filter/filter.hpp>

@@ -50,7 +50,8 @@ using bloom::wrong_arity;
 
 namespace text {
 
-// Those of the BF commands that every host has.
+// Those of the BF commands that every host has; `wrong_type`, `syntax` and `not_an_integer` among them, which
+// any command may answer.
 using namespace bloom::text;
 
 // Any command.
