@@ -29,5 +29,5 @@ def enter():
     for options in (["--net"], ["--net", "--map-root-user"]):
         if subprocess.run(["unshare", *options, "true"], stderr=subprocess.DEVNULL).returncode == 0:
             os.environ[_INSIDE] = "1"
-            os.execvp("unshare", ["unshare", *options, sys.executable, *sys.argv])
+            os.execvp("unshare", ["unshare", *options, *sys.orig_argv])
     return False
