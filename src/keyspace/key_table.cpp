@@ -27,9 +27,9 @@ KeyTable::KeyTable(std::uint64_t seed, Hash hash) : seed_(seed), hash_(hash), di
 
 KeyTable::~KeyTable() {
   for (std::size_t slot = 0; slot < directory_.size();) {
-    // slot_after() reads the segment's depth, so it comes before drop().
+    // slot_after() reads the segment's depth.
     const std::size_t next = slot_after(slot);
-    drop(slot);
+    delete directory_[slot];
     slot = next;
   }
 }
@@ -83,19 +83,14 @@ ValuePtr KeyTable::take(std::string_view key) {
   Segment& segment = *directory_[slot];
   const std::size_t index = segment.find(hash, key);
   if (index == Segment::not_found) return nullptr;
-  // Both are read before the entry is taken, because that drops its deadline.
-  const Deadline earliest_before = segment.earliest();
   count_deadline(segment.deadline(index), no_deadline);
-  // reorder() comes before refit() and merge(): both look the segment up in order_ by its present earliest
-  // deadline.
   ValuePtr value = segment.take(index);
-  reorder(segment, earliest_before);
-  if (segment.is_sparse()) refit(slot, segment.size(), segment.earliest() != no_deadline);
   SEPAL_ASSERT(size_ > 0 && long_key_bytes_ >= StoredKey::heap_bytes(key.size()),
                "a table loses more keys than it has");
   long_key_bytes_ -= StoredKey::heap_bytes(key.size());
   --size_;
-  merge(hash);
+  if (!merge(hash) && segment.is_sparse())
+    refit(slot_of(hash), segment.size(), segment.earliest() != no_deadline);
   return value;
 }
 
@@ -121,10 +116,10 @@ void KeyTable::set_deadline(std::string_view key, Deadline deadline) {
     place = place_of(key, hash);
   }
   Segment& segment = *place.segment;
-  const Deadline earliest_before = segment.earliest();
+  const Deadline due_before = segment.due();
   count_deadline(segment.deadline(place.index), deadline);
   segment.set_deadline(place.index, deadline);
-  reorder(segment, earliest_before);
+  reorder(slot_begin(slot_of(hash)), due_before);
 }
 
 void KeyTable::count_deadline(Deadline before, Deadline after) {
@@ -136,26 +131,16 @@ void KeyTable::count_deadline(Deadline before, Deadline after) {
   deadline_sum_ += static_cast<std::uint64_t>(after);
 }
 
-// Does nothing for most changes of deadlines: only a segment whose earliest deadline has changed moves in
-// the order (decisions/0013).
-void KeyTable::reorder(Segment& segment, Deadline earliest_before) {
-  const Deadline earliest = segment.earliest();
-  if (earliest == earliest_before) return;
-  if (earliest_before != no_deadline) {
-    const std::size_t erased = order_.erase({earliest_before, &segment});
+// Does nothing for most changes of deadlines: only a segment whose due() has changed moves in the order
+// (decisions/0013).
+void KeyTable::reorder(std::size_t slot, Deadline due_before) {
+  const Deadline due = directory_[slot]->due();
+  if (due == due_before) return;
+  if (due_before != no_deadline) {
+    const std::size_t erased = order_.erase({due_before, hash_min_of(slot)});
     SEPAL_ASSERT(erased == 1, "a segment with a deadline is not in the order of deadlines");
   }
-  if (earliest != no_deadline) order_.emplace(earliest, &segment);
-}
-
-std::optional<std::string_view> KeyTable::earliest_key() const {
-  if (order_.empty()) return std::nullopt;
-  const auto& [deadline, segment] = *order_.begin();
-  // The segment notes its earliest deadline, and not which of its few keys has it.
-  std::size_t index = 0;
-  while (index < segment->size() && segment->deadline(index) != deadline) ++index;
-  SEPAL_ASSERT(index < segment->size(), "no key of a segment has its earliest deadline");
-  return segment->at(index).key.view();
+  if (due != no_deadline) order_.emplace(due, hash_min_of(slot));
 }
 
 // A window at a time, so that the hashes and places between the stages fit into arrays on the stack.
@@ -273,8 +258,6 @@ bool KeyTable::may_split(const Segment& segment) const {
 void KeyTable::place(std::size_t slot, std::unique_ptr<Segment> segment) {
   SEPAL_ASSERT(segment->depth() <= depth_, "a segment is deeper than the directory");
   segment_bytes_ += segment->byte_count();
-  // A new segment is not in the order yet, as if it had had no deadline before.
-  reorder(*segment, no_deadline);
   ++segments_at_depth_[segment->depth()];
   const std::size_t places = std::size_t{1} << (depth_ - segment->depth());
   SEPAL_ASSERT(slot % places == 0 && slot + places <= directory_.size(),
@@ -282,28 +265,24 @@ void KeyTable::place(std::size_t slot, std::unique_ptr<Segment> segment) {
   std::fill_n(directory_.begin() + static_cast<std::ptrdiff_t>(slot), places, segment.release());
 }
 
-void KeyTable::drop(std::size_t slot) {
-  const std::unique_ptr<Segment> segment(directory_[slot]);
+std::unique_ptr<Segment> KeyTable::displace(std::size_t slot) {
+  std::unique_ptr<Segment> segment(directory_[slot]);
   SEPAL_ASSERT(segment->byte_count() <= segment_bytes_, "a segment takes more memory than all segments");
   segment_bytes_ -= segment->byte_count();
-  // take_from() has left this deadline as it was, so it still finds the segment in order_.
-  if (const Deadline earliest = segment->earliest(); earliest != no_deadline) {
-    const std::size_t erased = order_.erase({earliest, segment.get()});
-    SEPAL_ASSERT(erased == 1, "a segment that goes is not in the order of deadlines");
-  }
   SEPAL_ASSERT(segments_at_depth_[segment->depth()] > 0, "more segments of a depth go than there are");
   --segments_at_depth_[segment->depth()];
+  return segment;
 }
 
 // Moves the segment to a block of the size that so many entries need.
 void KeyTable::refit(std::size_t slot, std::size_t entry_count, bool with_deadlines) {
   slot = slot_begin(slot);
-  Segment& segment = *directory_[slot];
-  SEPAL_ASSERT(entry_count >= segment.size(), "a block is made that has no room for the entries");
-  auto fitting = Segment::create(segment.depth(), entry_count, with_deadlines);
-  fitting->take_from(segment, 0);
-  drop(slot);
+  SEPAL_ASSERT(entry_count >= directory_[slot]->size(), "a block is made that has no room for the entries");
+  auto fitting = Segment::create(directory_[slot]->depth(), entry_count, with_deadlines);
+  const std::unique_ptr<Segment> segment = displace(slot);
+  fitting->take_from(*segment, 0);
   place(slot, std::move(fitting));
+  reorder(slot, segment->due());
 }
 
 void KeyTable::split(std::size_t slot) {
@@ -313,24 +292,29 @@ void KeyTable::split(std::size_t slot) {
     slot *= 2;
   }
   slot = slot_begin(slot);
-  Segment& segment = *directory_[slot];
-  const std::uint32_t depth = segment.depth() + 1;
+  Segment& whole = *directory_[slot];
+  const std::uint32_t depth = whole.depth() + 1;
   const std::uint64_t next_bit = std::uint64_t{1} << (64 - depth);
   const std::size_t lower_count =
-      segment.partition([&](std::string_view key) { return (hash_(key, seed_) & next_bit) == 0; });
-  const bool with_deadlines = segment.earliest() != no_deadline;
+      whole.partition([&](std::string_view key) { return (hash_(key, seed_) & next_bit) == 0; });
+  const bool with_deadlines = whole.earliest() != no_deadline;
   auto lower = Segment::create(depth, lower_count, with_deadlines);
-  auto upper = Segment::create(depth, segment.size() - lower_count, with_deadlines);
+  auto upper = Segment::create(depth, whole.size() - lower_count, with_deadlines);
+  const std::unique_ptr<Segment> segment = displace(slot);
   // The upper part goes first: take_from() takes all entries from an index to the end.
-  upper->take_from(segment, lower_count);
-  lower->take_from(segment, 0);
-  drop(slot);
+  upper->take_from(*segment, lower_count);
+  lower->take_from(*segment, 0);
+  const std::size_t upper_slot = slot + (std::size_t{1} << (depth_ - depth));
   place(slot, std::move(lower));
-  place(slot + (std::size_t{1} << (depth_ - depth)), std::move(upper));
+  place(upper_slot, std::move(upper));
+  // The lower half has the place of the whole in the order, the upper one has none yet.
+  reorder(slot, segment->due());
+  reorder(upper_slot, no_deadline);
 }
 
 // Merges the segment of `hash` with its other half, as long as both together are small.
-void KeyTable::merge(std::uint64_t hash) {
+bool KeyTable::merge(std::uint64_t hash) {
+  bool merged = false;
   for (;;) {
     const std::size_t slot = slot_of(hash);
     const std::uint32_t depth = directory_[slot]->depth();
@@ -339,21 +323,31 @@ void KeyTable::merge(std::uint64_t hash) {
     // The two halves of a prefix stand side by side. The last bit of the prefix tells which half is which.
     const std::size_t upper_slot = ((slot >> unused_bits) | 1) << unused_bits;
     const std::size_t lower_slot = upper_slot - (std::size_t{1} << unused_bits);
-    Segment& lower = *directory_[lower_slot];
-    Segment& upper = *directory_[upper_slot];
     // The limit is half of what a split needs, so a key that comes and goes does not split and merge all
     // day.
-    const std::size_t size = lower.size() + upper.size();
-    if (lower.depth() != upper.depth() || size > merged_size_max) break;
-    const bool with_deadlines = lower.earliest() != no_deadline || upper.earliest() != no_deadline;
-    auto merged = Segment::create(depth - 1, size, with_deadlines);
-    merged->take_from(lower, 0);
-    merged->take_from(upper, 0);
-    drop(lower_slot);
-    drop(upper_slot);
-    place(lower_slot, std::move(merged));
+    const std::size_t size = directory_[lower_slot]->size() + directory_[upper_slot]->size();
+    if (directory_[lower_slot]->depth() != directory_[upper_slot]->depth() || size > merged_size_max) break;
+    merge(lower_slot, upper_slot);
+    merged = true;
   }
   while (depth_ > 0 && segments_at_depth_[depth_] == 0) halve_directory();
+  return merged;
+}
+
+void KeyTable::merge(std::size_t lower_slot, std::size_t upper_slot) {
+  if (const Deadline due = directory_[upper_slot]->due(); due != no_deadline)
+    order_.erase({due, hash_min_of(upper_slot)});
+  const bool with_deadlines =
+      directory_[lower_slot]->earliest() != no_deadline || directory_[upper_slot]->earliest() != no_deadline;
+  auto merged =
+      Segment::create(directory_[lower_slot]->depth() - 1,
+                      directory_[lower_slot]->size() + directory_[upper_slot]->size(), with_deadlines);
+  const std::unique_ptr<Segment> lower = displace(lower_slot);
+  const std::unique_ptr<Segment> upper = displace(upper_slot);
+  merged->take_from(*lower, 0);
+  merged->take_from(*upper, 0);
+  place(lower_slot, std::move(merged));
+  reorder(lower_slot, lower->due());
 }
 
 void KeyTable::double_directory() {

@@ -17,9 +17,10 @@
 // the order never depends on the size of the table: a scan is a position among the hashes, and stays right
 // whatever happens in between.
 //
-// Segments with a key that has a deadline are also kept in the order of their earliest deadline. This is
-// enough to find the keys whose time has come, and it is cheap: keys need no order of their own, and a
-// segment's earliest deadline rarely changes.
+// Segments with a key that has a deadline are also kept in an order: of the times before which none of their
+// keys is due (Segment::due). Keys need no order of their own. A segment moves in the order when a deadline
+// comes that is sooner than this time, which is rare; nothing moves when a deadline is moved back or goes.
+// What asks for due keys looks at the segment whose turn it is, and corrects its time.
 //
 // After removals two segments that differ in their last bit merge when half a segment holds both
 // (merged_size_max). The directory halves when no segment needs its last bit.
@@ -93,11 +94,13 @@ class KeyTable {
   [[nodiscard]] Deadline deadline(std::string_view key) const;
   // The key must be there.
   void set_deadline(std::string_view key, Deadline deadline);
-  // The earliest deadline of all keys.
-  [[nodiscard]] Deadline earliest() const { return order_.empty() ? no_deadline : order_.begin()->first; }
+  // No key is past its deadline before this time; no_deadline: no key has one.
+  [[nodiscard]] Deadline due() const { return order_.empty() ? no_deadline : order_.begin()->first; }
   [[nodiscard]] DeadlineSummary deadlines() const { return {.count = deadline_count_, .sum = deadline_sum_}; }
-  // A key with the earliest deadline, if any key has one. Valid until the table changes.
-  [[nodiscard]] std::optional<std::string_view> earliest_key() const;
+  // The segment whose turn it is: calls visit(key) for at most `count_max` of its keys that are past their
+  // deadline. Where there are none, it corrects the segment's time. False: no segment's turn has come.
+  template <class Visit>
+  bool visit_due(WallTime now, std::size_t count_max, Visit visit);
 
   // For finds and inserts of these keys that follow soon: asks for the memory of all of them before any of
   // them waits for its own. Any keys, any number; changes nothing, allocates nothing. Shared.
@@ -174,18 +177,19 @@ class KeyTable {
   };
   [[nodiscard]] Place place_of(std::string_view key, std::uint64_t hash) const;
   void count_deadline(Deadline before, Deadline after);
-  // Call it after a change of a segment's deadlines. `earliest_before` is what its earliest deadline was
-  // before.
-  void reorder(Segment& segment, Deadline earliest_before);
+  // Call it after a change of the deadlines of the segment that stands first at `slot`. `due_before` is what
+  // its due() was before.
+  void reorder(std::size_t slot, Deadline due_before);
   // Gives the segment all places that its depth gives it, from `slot` on.
   void place(std::size_t slot, std::unique_ptr<Segment> segment);
-  // Destroys the segment. Its places hold a dangling pointer until the caller places another segment there.
-  void drop(std::size_t slot);
+  // Takes the segment out of its places, which hold a dangling pointer until the caller places another one.
+  std::unique_ptr<Segment> displace(std::size_t slot);
   [[nodiscard]] std::size_t directory_slots_max() const;
   [[nodiscard]] bool may_split(const Segment& segment) const;
   void refit(std::size_t slot, std::size_t entry_count, bool with_deadlines);
   void split(std::size_t slot);
-  void merge(std::uint64_t hash);
+  bool merge(std::uint64_t hash);  // whether it has
+  void merge(std::size_t lower_slot, std::size_t upper_slot);
   void double_directory();
   void halve_directory();
   void prefetch_few(std::span<const std::string_view> keys) const;
@@ -203,7 +207,8 @@ class KeyTable {
   std::uint32_t depth_ = 0;          // D: the directory has 2^D places
   std::vector<Segment*> directory_;  // Owns each segment once, in however many places it stands.
   std::array<std::uint64_t, depth_limit + 1> segments_at_depth_{};
-  std::set<std::pair<Deadline, Segment*>> order_;  // segments with a deadline, by their earliest one
+  // The segments with a time of due(), by this time; a segment is named by its lowest hash.
+  std::set<std::pair<Deadline, std::uint64_t>> order_;
   std::uint64_t deadline_count_ = 0;
   DeadlineSum deadline_sum_ = 0;
 };
@@ -215,6 +220,24 @@ void KeyTable::visit_all(Visit visit) const {
     for (std::size_t index = 0; index < segment.size(); ++index)
       visit(segment.at(index), segment.deadline(index));
   }
+}
+
+template <class Visit>
+bool KeyTable::visit_due(WallTime now, std::size_t count_max, Visit visit) {
+  if (!is_past(due(), now)) return false;
+  const std::size_t slot = slot_of(order_.begin()->second);
+  Segment& segment = *directory_[slot];
+  std::size_t count = 0;
+  for (std::size_t index = 0; index < segment.size() && count < count_max; ++index) {
+    if (!is_past(segment.deadline(index), now)) continue;
+    visit(segment.at(index));
+    ++count;
+  }
+  if (count != 0) return true;
+  const Deadline due_before = segment.due();
+  segment.correct_due();
+  reorder(slot, due_before);
+  return true;
 }
 
 template <class Visit>

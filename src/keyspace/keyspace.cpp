@@ -76,22 +76,25 @@ DeadlineSummary Keyspace::deadlines(std::uint32_t database) const {
   return table(database).deadlines();
 }
 
-Deadline Keyspace::earliest_deadline() const {
-  Deadline earliest = no_deadline;
+Deadline Keyspace::due() const {
+  Deadline due = no_deadline;
   for (const auto& database : databases_) {
-    const Deadline of_table = database->earliest();
-    if (earliest == no_deadline || (of_table != no_deadline && of_table < earliest)) earliest = of_table;
+    const Deadline of_table = database->due();
+    if (due == no_deadline || (of_table != no_deadline && of_table < due)) due = of_table;
   }
-  return earliest;
+  return due;
 }
 
-std::optional<NamedKey> Keyspace::next_due(WallTime now) const {
-  const Deadline earliest = earliest_deadline();
-  if (!is_past(earliest, now)) return std::nullopt;
-  std::uint32_t database = 0;
-  // Ends: is_past() was true, so a table has this deadline.
-  while (databases_[database]->earliest() != earliest) ++database;
-  return NamedKey{.database = database, .key = std::string(*databases_[database]->earliest_key())};
+bool Keyspace::collect_due(WallTime now, std::size_t count_max, std::vector<NamedKey>& keys) {
+  for (std::uint32_t database = 0; database < database_count; ++database) {
+    const auto collect = [&](const Entry& entry) {
+      // The removal that follows reads the value.
+      __builtin_prefetch(entry.value.get());
+      keys.push_back({.database = database, .key = std::string(entry.key.view())});
+    };
+    if (databases_[database]->visit_due(now, count_max, collect)) return true;
+  }
+  return false;
 }
 
 void Keyspace::prefetch(std::uint32_t database, std::span<const std::string_view> keys) const {
@@ -339,11 +342,11 @@ void Keyspace::place(DatabaseKey key, ValuePtr value, Deadline deadline) {
 }
 
 void Keyspace::store_deadline(DatabaseKey key, Deadline deadline) {
-  // The thread `expiry` sleeps until the earliest deadline that it knows. Only a sooner one must wake it.
-  const Deadline earliest = earliest_deadline();
-  table(key.database).set_deadline(key.key, deadline);
-  if (deadline != no_deadline && (earliest == no_deadline || deadline < earliest))
-    housekeeper_.due_at(deadline);
+  // The thread `expiry` sleeps until the earliest time that it knows. Only a sooner one must wake it.
+  KeyTable& keys = table(key.database);
+  const Deadline due_before = keys.due();
+  keys.set_deadline(key.key, deadline);
+  if (keys.due() != due_before) housekeeper_.due_at(keys.due());
 }
 
 bool Keyspace::set_deadline(DatabaseKey key, Deadline deadline) {
@@ -356,9 +359,8 @@ bool Keyspace::set_deadline(DatabaseKey key, Deadline deadline) {
 }
 
 bool Keyspace::expire(DatabaseKey key, WallTime now) {
-  // The table's earliest deadline is asked first: it costs no look-up of the key, and nearly always says
-  // no.
-  if (!is_past(table(key.database).earliest(), now) || !is_past(deadline(key), now)) return false;
+  // The table's time is asked first: it costs no look-up of the key, and nearly always says no.
+  if (!is_past(table(key.database).due(), now) || !is_past(deadline(key), now)) return false;
   expired_count_.fetch_add(1, std::memory_order_relaxed);
   return remove(key);
 }

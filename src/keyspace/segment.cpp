@@ -1,6 +1,7 @@
 #include "keyspace/segment.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/value/heap.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -16,21 +17,24 @@ constexpr std::size_t cache_line_bytes = 64;
 
 }  // namespace
 
-// With twice the spare room an insert takes an eighth less time, and a key two bytes more.
-std::size_t Segment::capacity_for(std::size_t entry_count) {
-  const std::size_t wanted = entry_count + entry_count / 8;
-  return (wanted + capacity_step - 1) / capacity_step * capacity_step;
+// The classes of the allocator are a quarter apart. So a little spare room is enough, and a block that is
+// full goes to the next class.
+std::size_t Segment::capacity_for(std::size_t entry_count, bool with_deadlines) {
+  if (entry_count == 0) return 0;
+  std::size_t capacity = entry_count + entry_count / 16;
+  const std::uint64_t bytes = value::heap_footprint(block_bytes(capacity, with_deadlines));
+  while (block_bytes(capacity + 1, with_deadlines) <= bytes) ++capacity;
+  return capacity;
 }
 
 Segment::Segment(std::uint32_t depth, std::uint32_t capacity, bool with_deadlines)
     : depth_(depth), capacity_(capacity), with_deadlines_(with_deadlines) {
   // The places of deadlines are filled from the start, also those without an entry: insert() writes none.
-  // The one behind the last is the earliest of all.
-  if (with_deadlines) std::uninitialized_fill_n(deadlines(), capacity_ + std::size_t{1}, no_deadline);
+  if (with_deadlines) std::uninitialized_fill_n(deadlines(), std::size_t{capacity_}, no_deadline);
 }
 
 std::unique_ptr<Segment> Segment::create(std::uint32_t depth, std::size_t entry_count, bool with_deadlines) {
-  const std::size_t capacity = capacity_for(entry_count);
+  const std::size_t capacity = capacity_for(entry_count, with_deadlines);
   SEPAL_ASSERT(capacity <= std::numeric_limits<std::uint32_t>::max(), "a segment beyond all limits of keys");
   void* const block = ::operator new(block_bytes(capacity, with_deadlines));
   return std::unique_ptr<Segment>(::new (block)
@@ -66,11 +70,10 @@ void Segment::insert(std::uint64_t hash, std::string_view key, ValuePtr value) {
 ValuePtr Segment::take(std::size_t index) {
   SEPAL_ASSERT(index < size_, "an entry is taken that the segment does not have");
   ValuePtr value = std::move(at(index).value);
+  // The last deadline moves into the hole, and leaves none behind.
   if (with_deadlines_) {
-    // The entry's deadline goes first. The swap then moves the last deadline into the hole, and leaves none
-    // behind.
-    set_deadline(index, no_deadline);
-    std::swap(deadlines()[index], deadlines()[size_ - 1]);
+    deadlines()[index] = deadlines()[size_ - 1];
+    deadlines()[size_ - 1] = no_deadline;
   }
   --size_;
   if (index != size_) {
@@ -85,41 +88,37 @@ ValuePtr Segment::take(std::size_t index) {
 void Segment::set_deadline(std::size_t index, Deadline deadline) {
   SEPAL_ASSERT(with_deadlines_ && index < size_,
                "a segment without room for deadlines, or without the entry, gets one");
-  // Most changes leave the earliest deadline as it is, or lower it. Only if the earliest itself goes or
-  // moves back, all deadlines are searched.
-  Deadline& earliest = deadlines()[capacity_];
-  const Deadline before = std::exchange(deadlines()[index], deadline);
-  if (deadline != no_deadline && (earliest == no_deadline || deadline <= earliest)) {
-    earliest = deadline;
-  } else if (before != no_deadline && before == earliest) {
-    find_earliest();
-  }
+  deadlines()[index] = deadline;
+  note(deadline);
 }
 
-void Segment::find_earliest() {
+Deadline Segment::earliest() const {
   Deadline earliest = no_deadline;
+  if (!with_deadlines_) return earliest;
   for (std::size_t index = 0; index < size_; ++index) {
     const Deadline each = deadlines()[index];
     if (each != no_deadline && (earliest == no_deadline || each < earliest)) earliest = each;
   }
-  deadlines()[capacity_] = earliest;
+  return earliest;
 }
 
 void Segment::take_from(Segment& other, std::size_t first_index) {
   SEPAL_ASSERT(&other != this && first_index <= other.size_, "entries are taken from where there are none");
   const std::size_t moved = other.size_ - first_index;
   SEPAL_ASSERT(moved <= capacity_ - size_, "entries beyond the places of their segment");
-  SEPAL_ASSERT(with_deadlines_ || other.earliest() == no_deadline, "entries would lose their deadlines");
   // An entry's tag depends on its hash alone, so it is right in each segment.
   std::memcpy(tags() + size_, other.tags() + first_index, moved);
   std::uninitialized_move_n(other.entries() + first_index, moved, entries() + size_);
   std::destroy_n(other.entries() + first_index, moved);
   // A segment whose keys have lost their deadlines may move to a block without room for any.
-  if (other.with_deadlines_ && with_deadlines_)
-    std::copy_n(other.deadlines() + first_index, moved, deadlines() + size_);
+  for (std::size_t index = 0; other.with_deadlines_ && index < moved; ++index) {
+    const Deadline deadline = other.deadlines()[first_index + index];
+    SEPAL_ASSERT(with_deadlines_ || deadline == no_deadline, "an entry would lose its deadline");
+    if (with_deadlines_) deadlines()[size_ + index] = deadline;
+    note(deadline);
+  }
   size_ += static_cast<std::uint32_t>(moved);
   other.size_ = static_cast<std::uint32_t>(first_index);
-  if (with_deadlines_) find_earliest();
 }
 
 void Segment::prefetch_keys() const {
@@ -139,6 +138,7 @@ const Entry* Segment::prefetch_entry(std::uint64_t hash) const {
   const Entry* const entry = entries() + (found == not_found ? size_ : found);
   __builtin_prefetch(entry);
   __builtin_prefetch(&entry->value);
+  if (with_deadlines_) __builtin_prefetch(deadlines() + (entry - entries()));
   return found == not_found ? nullptr : entry;
 }
 

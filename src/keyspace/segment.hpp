@@ -1,14 +1,16 @@
 // A run of the key table: all keys whose hashes begin with the same `depth` bits, in any order. One block of
 // memory:
 //
-//     Segment | tag tag tag ... free | entry entry entry ... free [| deadline deadline ... free | earliest]
+//     Segment | tag tag tag ... free | entry entry entry ... free [| deadline deadline ... free]
 //
 // A tag is the last byte of a key's hash. A search looks for the byte among the tags, which are a cache line
 // or two, and compares the key at each place where the byte stands: another key has the same tag once in 256
 // times. An insert writes behind the last entry and moves nothing; a removal moves the last entry into the
 // hole.
 //
-// Deadlines are there only when one of the keys has had one since the block was made.
+// Deadlines are there only when one of the keys has had one since the block was made. The segment also notes
+// a time before which none of its keys is due. A deadline that is moved back or goes leaves this time as it
+// is, so it costs no search: due() may come before all deadlines, and what looks then corrects it.
 //
 // No more of a hash is kept than the tag. Code that needs the whole hash (to split a segment, to visit keys
 // in order) computes it from the key again, which is cheaper than eight bytes in each entry.
@@ -17,8 +19,8 @@
 // tags. It compares more keys only if the attacker chose the last bytes of the hashes as well, which no reply
 // tells.
 //
-// The block has a fixed number of places. The table moves entries to a larger or smaller block, in small
-// steps (capacity_for), so that memory stays close to what the entries need.
+// The block has a fixed number of places. The table moves entries to a larger or smaller block. Blocks have
+// the sizes of the allocator (capacity_for), so all that it gives is room for entries.
 #pragma once
 
 #include <sepal/keyspace/deadline.hpp>
@@ -64,10 +66,11 @@ class alignas(Entry) Segment {
   [[nodiscard]] std::uint32_t depth() const { return depth_; }
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool is_full() const { return size_ == capacity_; }
-  // So much is free that a smaller block pays. The threshold is far from full, so a key that comes and goes
+  // Half of it is free, so a smaller block pays. The threshold is far from full, so a key that comes and goes
   // moves nothing.
   [[nodiscard]] bool is_sparse() const {
-    return size_ == 0 ? capacity_ != 0 : capacity_ - size_ > size_ / 4 + 2 * capacity_step;
+    constexpr std::size_t free_always = 8;
+    return size_ == 0 ? capacity_ != 0 : capacity_ - size_ > size_ + free_always;
   }
   // Memory of this segment, without long keys' bytes and values.
   [[nodiscard]] std::uint64_t byte_count() const { return block_bytes(capacity_, with_deadlines_); }
@@ -87,8 +90,12 @@ class alignas(Entry) Segment {
   [[nodiscard]] Deadline deadline(std::size_t index) const {
     return with_deadlines_ ? deadlines()[index] : no_deadline;
   }
-  // The earliest deadline of all keys.
-  [[nodiscard]] Deadline earliest() const { return deadline(capacity_); }
+  // No key is past its deadline before this time; no_deadline: no key has one.
+  [[nodiscard]] Deadline due() const { return due_; }
+  // The earliest deadline of all keys: a search.
+  [[nodiscard]] Deadline earliest() const;
+  // Makes due() exact.
+  void correct_due() { due_ = earliest(); }
   // Only with_deadlines().
   void set_deadline(std::size_t index, Deadline deadline);
 
@@ -98,7 +105,7 @@ class alignas(Entry) Segment {
   template <class ComesFirst>
   [[nodiscard]] std::size_t partition(ComesFirst comes_first);
   // Takes the entries of another segment from an index on. There must be room for them. The other segment's
-  // earliest() stays as it is: KeyTable::drop() finds the segment in its order by it.
+  // due() stays as it is: KeyTable finds the segment in its order by it.
   void take_from(Segment& other, std::size_t first_index);
 
   // Before a search or an insert: asks for the memory that it begins with ...
@@ -108,33 +115,40 @@ class alignas(Entry) Segment {
   [[nodiscard]] const Entry* prefetch_entry(std::uint64_t hash) const;
 
  private:
-  // Keeps the entries behind the tags aligned.
-  static constexpr std::size_t capacity_step = alignof(Entry);
-
   Segment(std::uint32_t depth, std::uint32_t capacity, bool with_deadlines);
 
-  [[nodiscard]] static std::size_t capacity_for(std::size_t entry_count);
+  [[nodiscard]] static std::size_t capacity_for(std::size_t entry_count, bool with_deadlines);
+  // Keeps the entries behind the tags aligned.
+  [[nodiscard]] static std::size_t tag_bytes(std::size_t capacity) {
+    return (capacity + alignof(Entry) - 1) / alignof(Entry) * alignof(Entry);
+  }
   [[nodiscard]] static std::uint64_t block_bytes(std::size_t capacity, bool with_deadlines) {
-    return sizeof(Segment) + capacity * entry_bytes +
-           (with_deadlines ? (capacity + 1) * sizeof(Deadline) : 0);
+    return sizeof(Segment) + tag_bytes(capacity) +
+           capacity * (sizeof(Entry) + (with_deadlines ? sizeof(Deadline) : 0));
   }
   [[nodiscard]] static std::uint8_t tag_of(std::uint64_t hash) { return static_cast<std::uint8_t>(hash); }
   [[nodiscard]] const std::uint8_t* tags() const { return reinterpret_cast<const std::uint8_t*>(this + 1); }
   [[nodiscard]] std::uint8_t* tags() { return reinterpret_cast<std::uint8_t*>(this + 1); }
   [[nodiscard]] const Entry* entries() const {
-    return static_cast<const Entry*>(static_cast<const void*>(tags() + capacity_));
+    return static_cast<const Entry*>(static_cast<const void*>(tags() + tag_bytes(capacity_)));
   }
-  [[nodiscard]] Entry* entries() { return static_cast<Entry*>(static_cast<void*>(tags() + capacity_)); }
+  [[nodiscard]] Entry* entries() {
+    return static_cast<Entry*>(static_cast<void*>(tags() + tag_bytes(capacity_)));
+  }
   [[nodiscard]] const Deadline* deadlines() const {
     return static_cast<const Deadline*>(static_cast<const void*>(entries() + capacity_));
   }
   [[nodiscard]] Deadline* deadlines() {
     return static_cast<Deadline*>(static_cast<void*>(entries() + capacity_));
   }
-  void find_earliest();
+  // A key has this deadline now, which may be none.
+  void note(Deadline deadline) {
+    if (deadline != no_deadline && (due_ == no_deadline || deadline < due_)) due_ = deadline;
+  }
   // The first index from `index` on that has the tag, or not_found.
   [[nodiscard]] std::size_t find_tag(std::uint8_t tag, std::size_t index) const;
 
+  Deadline due_ = no_deadline;
   std::uint32_t depth_;
   std::uint32_t size_ = 0;
   std::uint32_t capacity_;

@@ -58,14 +58,14 @@ struct KeyspaceOptions {
 class Housekeeper {
  public:
   virtual ~Housekeeper() = default;
-  // Drops a value that no key names any more. Any thread, also without the gate.
+  // Drops a value that no key names any more, a small one at once. Any thread, also without the gate.
   virtual void dispose(ValuePtr value) = 0;
   // Drops a flushed database, which frees all of its values.
   virtual void dispose_database(std::shared_ptr<const void> database) = 0;
   // Moves memory of the value (KindRow::small_pages) into huge pages when requests have filled it. May come
   // again for a value.
   virtual void give_pages(ValuePtr value) = 0;
-  // A key has got a deadline that is sooner than all others.
+  // A key has got a deadline that may be sooner than all others.
   virtual void due_at(Deadline deadline) = 0;
 };
 
@@ -111,10 +111,10 @@ class Keyspace {
   // The deadline of a key; no_deadline as well when there is no such key.
   [[nodiscard]] Deadline deadline(DatabaseKey key) const;
   [[nodiscard]] DeadlineSummary deadlines(std::uint32_t database) const;
-  // The earliest deadline of all keys of all databases.
-  [[nodiscard]] Deadline earliest_deadline() const;
-  // The key that has been past its deadline for the longest time, if there is one.
-  [[nodiscard]] std::optional<NamedKey> next_due(WallTime now) const;
+  // No key of any database is past its deadline before this time; no_deadline: no key has one. It may come
+  // before all deadlines: those of keys that were removed, or whose deadline was moved, count until
+  // collect_due() has looked.
+  [[nodiscard]] Deadline due() const;
   [[nodiscard]] std::uint64_t size(std::uint32_t database) const;
   [[nodiscard]] std::uint64_t total_size() const;
   // Any key, each about equally likely. Nothing when the database is empty, and perhaps nothing while nearly
@@ -213,6 +213,9 @@ class Keyspace {
   bool remove(DatabaseKey key);  // false when there was none
   // Removes the key when it is past its deadline, and counts it; else returns false.
   bool expire(DatabaseKey key, WallTime now);
+  // Appends keys that are past their deadline, at most `count_max`. False: there are no others. True without
+  // a key means that it has looked at some, and found none: ask again. Its work is that of some 64 keys.
+  bool collect_due(WallTime now, std::size_t count_max, std::vector<NamedKey>& keys);
   // With no_deadline the key stays for ever. False, with nothing changed, when there is no such key or it has
   // that deadline already.
   bool set_deadline(DatabaseKey key, Deadline deadline);

@@ -5,7 +5,8 @@
 #include <sepal/keyspace/mutator.hpp>
 
 #include <algorithm>
-#include <optional>
+#include <cstddef>
+#include <vector>
 
 namespace sepal::app {
 namespace {
@@ -18,7 +19,7 @@ using std::chrono::milliseconds;
 
 // The gate is closed for this long at a time, and for a few keys more.
 constexpr microseconds closed_max{300};
-constexpr int keys_at_once = 8;
+constexpr std::size_t keys_at_once = 64;
 // A pause is this many times as long as the closing before it.
 constexpr int pause_ratio = 3;
 constexpr microseconds pause_min{200};
@@ -44,13 +45,14 @@ class Removal {
 
   // False: nothing is due, or the journal does not admit the removal.
   bool remove_few() {
-    for (int count = 0; count < keys_at_once; ++count) {
-      const std::optional<keyspace::NamedKey> due = keyspace_.next_due(now_);
+    keys_.clear();
+    const bool more = keyspace_.collect_due(now_, keys_at_once, keys_);
+    for (const keyspace::NamedKey& due : keys_) {
       // A key whose removal is not admitted stays. Requests do not find it, because it is past its deadline.
-      if (!due || !admitted(due->key)) return false;
-      mutator_.expire({.database = due->database, .key = due->key}, now_);
+      if (!admitted(due.key)) return false;
+      mutator_.expire({.database = due.database, .key = due.key}, now_);
     }
-    return true;
+    return more;
   }
   [[nodiscard]] bool refused() const { return refused_; }
 
@@ -66,6 +68,7 @@ class Removal {
   keyspace::WorkerLog* log_;
   keyspace::Mutator mutator_;
   WallTime now_;
+  std::vector<keyspace::NamedKey> keys_;
   bool refused_ = false;
 };
 
@@ -77,7 +80,7 @@ Expiry::~Expiry() {
 
 void Expiry::begin(const Parts& parts) {
   SEPAL_ASSERT(!thread_.joinable(), "the removal of keys begins once");
-  due_at(parts.keyspace.earliest_deadline());
+  due_at(parts.keyspace.due());
   thread_ = std::thread([this, parts] { run(parts); });
 }
 
@@ -122,7 +125,7 @@ Expiry::Pause Expiry::remove_some(const Parts& parts) {
   const auto closed_for = std::chrono::duration_cast<microseconds>(now - start);
   worked_.fetch_add(closed_for.count(), std::memory_order_relaxed);
   return {.at_least = removal.refused() ? full_journal_pause : std::max(pause_ratio * closed_for, pause_min),
-          .until = sooner(parts.keyspace.earliest_deadline(), parts.uploads.earliest_deadline())};
+          .until = sooner(parts.keyspace.due(), parts.uploads.earliest_deadline())};
 }
 
 bool Expiry::wait(const Pause& pause) {

@@ -126,23 +126,35 @@ class Trial {
     deadlines.erase(name);
     if (deadline != 0) deadlines[name] = deadline;
   }
-  // Removes some expired keys, in the order of their deadlines.
+  // Removes some expired keys, perhaps all.
   void expire_some() {
     const WallTime now{std::chrono::milliseconds(below(200))};
-    for (int count = 0; count < 20; ++count) {
-      Deadline earliest = 0;
-      for (const auto& [database, deadlines] : deadlines_)
-        for (const auto& [name, deadline] : deadlines)
-          if (earliest == 0 || deadline < earliest) earliest = deadline;
-      REQUIRE(keys_.earliest_deadline() == earliest);
-      const auto due = keys_.next_due(now);
-      REQUIRE(due.has_value() == keyspace::is_past(earliest, now));
-      if (!due) return;
-      REQUIRE(deadlines_[due->database].at(due->key) == earliest);
-      REQUIRE(keys_.expire({.database = due->database, .key = due->key}, now));
-      expected_[due->database].erase(due->key);
-      deadlines_[due->database].erase(due->key);
+    const std::size_t count_max = 1 + below(20);
+    for (int rounds = 0; rounds < 20; ++rounds) {
+      const Deadline earliest = earliest_deadline();
+      REQUIRE((keys_.due() == 0) <= (earliest == 0));
+      REQUIRE((earliest == 0 || keys_.due() <= earliest));
+      std::vector<keyspace::NamedKey> due;
+      if (!keys_.collect_due(now, count_max, due)) {
+        REQUIRE(due.empty());
+        REQUIRE_FALSE(keyspace::is_past(earliest, now));
+        return;
+      }
+      REQUIRE(due.size() <= count_max);
+      for (const keyspace::NamedKey& each : due) {
+        REQUIRE(keyspace::is_past(deadlines_[each.database].at(each.key), now));
+        REQUIRE(keys_.expire({.database = each.database, .key = each.key}, now));
+        expected_[each.database].erase(each.key);
+        deadlines_[each.database].erase(each.key);
+      }
     }
+  }
+  [[nodiscard]] Deadline earliest_deadline() const {
+    Deadline earliest = 0;
+    for (const auto& [database, deadlines] : deadlines_)
+      for (const auto& [name, deadline] : deadlines)
+        if (earliest == 0 || deadline < earliest) earliest = deadline;
+    return earliest;
   }
   void check_deadlines(std::uint32_t database) {
     const WallTime now{std::chrono::milliseconds(below(1000))};

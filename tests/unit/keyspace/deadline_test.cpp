@@ -1,6 +1,8 @@
 #include <sepal/keyspace/deadline.hpp>
 #include <sepal/writers/bloom_writer.hpp>
 
+#include <set>
+
 #include "keyspace/key_table.hpp"
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
@@ -68,13 +70,17 @@ TEST_CASE("keys keep their deadlines while the table grows and shrinks") {
   for (int i = 0; i < count; ++i)
     if (i % 50 != 1) static_cast<void>(table.take(name(i)));
   for (int i = 1; i < count; i += 50) REQUIRE(table.deadline(name(i)) == expected(i));
-  Deadline last = 0;
-  while (const auto earliest = table.earliest_key()) {
-    const std::string key(*earliest);
-    REQUIRE(table.deadline(key) == table.earliest());
-    REQUIRE(table.earliest() >= last);
-    last = table.earliest();
-    static_cast<void>(table.take(key));
+  for (Deadline now = 1; now <= 1000; ++now) {
+    std::vector<std::string> due;
+    const auto note = [&](const Entry& entry) { due.emplace_back(entry.key.view()); };
+    while (table.visit_due(at(now), 3, note)) {
+      for (const std::string& key : due) {
+        REQUIRE(table.deadline(key) == now);
+        static_cast<void>(table.take(key));
+      }
+      due.clear();
+    }
+    REQUIRE((table.due() == no_deadline || table.due() > now));
   }
   CHECK(table.deadlines().count == 0);
   CHECK((table.deadlines().sum == 0));
@@ -88,22 +94,27 @@ TEST_CASE("the housekeeper hears of deadlines that are sooner than all others") 
   CHECK_FALSE(fixture.keys.set_deadline({.database = 3, .key = "c"}, 400));
   CHECK_FALSE(fixture.keys.set_deadline({.database = 3, .key = "nokey"}, 1));
   CHECK(fixture.housekeeper.due == std::vector<Deadline>{500, 400});
-  CHECK(fixture.keys.earliest_deadline() == 400);
+  CHECK(fixture.keys.due() == 400);
 }
 
-TEST_CASE("expired keys come in the order of their deadlines, over all databases") {
+TEST_CASE("all keys past their deadline are collected, over all databases") {
   Fixture fixture;
   fixture.create("a", 500);
   fixture.create("b", 600);
   fixture.create("c", 400, 3);
   fixture.create("d");
-  CHECK_FALSE(fixture.keys.next_due(at(399)));
-  std::string order;
-  while (const auto due = fixture.keys.next_due(at(599))) {
-    order += due->key;
-    CHECK(fixture.keys.expire({.database = due->database, .key = due->key}, at(599)));
+  std::vector<keyspace::NamedKey> due;
+  CHECK_FALSE(fixture.keys.collect_due(at(399), 10, due));
+  std::set<std::string> names;
+  while (fixture.keys.collect_due(at(599), 10, due)) {
+    for (const keyspace::NamedKey& each : due) {
+      names.insert(each.key);
+      CHECK(fixture.keys.expire({.database = each.database, .key = each.key}, at(599)));
+    }
+    due.clear();
   }
-  CHECK(order == "ca");
+  CHECK(names == std::set<std::string>{"a", "c"});
+  CHECK(fixture.keys.due() == 600);
   CHECK(fixture.keys.expired_count() == 2);
   CHECK_FALSE(fixture.keys.expire({.database = 0, .key = "b"}, at(599)));
   CHECK_FALSE(fixture.keys.expire({.database = 0, .key = "d"}, at(599)));
