@@ -273,7 +273,8 @@ std::size_t RequestParser::next_similar(std::string_view input, std::span<LastTw
   const char* at = input.data();
   const char* const end = at + input.size();
   std::size_t taken = 0;
-  if (!head_.empty() && words_.size() == 3) {
+  if (!head_.empty() && (words_.size() == 2 || words_.size() == 3)) {
+    const bool has_last = words_.size() == 3;
     const std::string_view head(head_.data(),
                                 static_cast<std::size_t>(words_[0].end() + line_end_bytes - head_.data()));
     std::string_view second_before = words_[1];
@@ -284,7 +285,8 @@ std::size_t RequestParser::next_similar(std::string_view input, std::span<LastTw
       const char* after = skip(head, at, end);
       if (after != nullptr) after = seconds.read(after, end, bulk_bytes_max_, second);
       if (after == nullptr || second == second_before) break;
-      after = lasts.read(after, end, bulk_bytes_max_, last);
+      last = second;
+      if (has_last) after = lasts.read(after, end, bulk_bytes_max_, last);
       if (after == nullptr || !fits(at, after)) break;
       second_before = second;
       at = after;

@@ -19,7 +19,8 @@
 
 namespace sepal::session {
 
-// The words of such a request: a command, a key, an item, and perhaps one more behind it.
+// The words of such a request: a command, a key, an item, and perhaps one more behind it. Similar requests
+// may have no item.
 inline constexpr std::size_t neighbour_words = 3;
 inline constexpr std::size_t neighbour_tail_max = 1;
 
@@ -59,7 +60,7 @@ class Neighbours {
   void alike_ran() { alike_at_ = alike_; }
 
   // Takes requests that are similar to the parser's, whose words are copied. Gives the keys of all, in
-  // `room`; empty if there are no others.
+  // `room`; empty if there are no others, as with requests of another number of words.
   Words take_similar(resp::RequestParser& parser, std::string_view input, Words first,
                      std::array<std::string_view, similar_max + 1>& room) {
     similar_ = parser.next_similar(input, similar_words_);
@@ -87,7 +88,7 @@ class Neighbours {
     } else {
       const auto& words = similar_words_[similar_at_++];
       words_[1] = words.second;
-      words_[2] = words.last;
+      words_[word_count_ - 1] = words.last;
     }
     return last.data() + last.size() + line_end_bytes;
   }

@@ -257,6 +257,8 @@ void Session::take_requests(Batch& batch, bool alone) {
   // A client that waits for each reply has sent nothing behind its request.
   if (input_.unparsed().empty() || client_.skips_a_reply()) return;
   const std::size_t word_count = batch.pending.size();
+  if (batch.pending_spec != nullptr && batch.pending_spec->flags.has(command::Flag::key_after_key))
+    return take_similar(batch);
   if (!command::Dispatcher::runs_together(batch.pending_spec, word_count)) return;
   const std::size_t tail = batch.pending_spec->together_tail;
   SEPAL_ASSERT(tail <= neighbour_tail_max, "a request that runs together has more words than a batch keeps");

@@ -50,7 +50,10 @@ inline std::size_t take_neighbours(resp::RequestParser& parser, std::string_view
   const std::size_t similar_count = parser.next_similar(rest.substr(taken), similar);
   taken += parser.consumed();
   for (std::size_t i = 0; i < similar_count; ++i)
-    parsed.requests.push_back({first[0], std::string(similar[i].second), std::string(similar[i].last)});
+    parsed.requests.push_back({first[0], std::string(similar[i].second)});
+  if (first.size() == 3)
+    for (std::size_t i = 0; i < similar_count; ++i)
+      parsed.requests[parsed.requests.size() - similar_count + i].emplace_back(similar[i].last);
   parsed.contract_kept &= taken <= rest.size() && std::ranges::equal(parser.words(), first);
   return taken;
 }

@@ -63,9 +63,9 @@ class RequestParser {
   std::size_t next_alike_before(std::size_t tail_words, std::string_view input,
                                 std::span<std::string_view> words);
 
-  // The same for a request of three words, where the requests taken share only the first word: a pipeline of
-  // one command on many keys. Ends before two neighbours that share their second word as well: next_alike()
-  // takes such a run.
+  // The same for a request of two or three words, where the requests taken share only the first word: a
+  // pipeline of one command on many keys. Of two words, the second is the last. Ends before two neighbours
+  // that share their second word as well: next_alike() takes such a run.
   struct LastTwoWords {
     std::string_view second, last;
   };

@@ -163,7 +163,8 @@ Next persist(Context& context) {
   return answer_number(context, expires ? 1 : 0);
 }
 
-constexpr Family deadline_row{.group = "generic", .categories = Category::keyspace, .flags = Flag::fast};
+constexpr Family deadline_row{
+    .group = "generic", .categories = Category::keyspace, .flags = Flag::fast | Flag::key_after_key};
 
 constexpr CommandSpec expire_family[] = {
     deadline_row("expire key seconds [NX | XX | GT | LT]", -3, "1.0.0",

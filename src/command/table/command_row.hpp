@@ -160,6 +160,7 @@ constexpr bool has_right_subcommands(const CommandSpec& row) {
   if (writes && (row.flags.has(Flag::read_only) || (row.keys.first != 0 && words_min < 2))) return false;
   if ((row.frees != nullptr || row.record_bytes != nullptr) && !writes) return false;
   if (row.record_bytes != nullptr && words_min < 2) return false;
+  if (row.flags.has(Flag::key_after_key) && row.keys.first != 1) return false;
   return row.run_together == nullptr || together_index(row, words_min) >= 2;
 }
 // A wrong row does not compile.

@@ -281,7 +281,11 @@ TEST_CASE("neighbours with one command and different keys are taken together") {
     CHECK(taken_similar(first, second + third.substr(0, cut)).consumed == second.size());
   CHECK(taken_similar(first, third).consumed == 0);
   CHECK(taken_similar("BF.ADD key x\r\n", "BF.ADD k y\r\n").consumed == 0);
-  CHECK(taken_similar(request_of({"BF.ADD", "key"}), request_of({"BF.ADD", "k"})).consumed == 0);
+  const std::string two = request_of({"DEL", "other key"});
+  CHECK(taken_similar(request_of({"DEL", "key"}), two + third).consumed == two.size());
+  CHECK(taken_similar(request_of({"DEL", "key"}), two).last_words ==
+        std::vector<std::string>{"other key other key"});
+  CHECK(taken_similar(request_of({"DEL"}), request_of({"DEL"})).consumed == 0);
 }
 
 TEST_CASE("a neighbour with another key has the same limits") {

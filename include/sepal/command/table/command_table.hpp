@@ -90,6 +90,9 @@ enum class Flag : std::uint32_t {
   integers = 1u << 24,     // run_together's answers are the integers 0 and 1 in RESP3 as well
   administers = 1u << 25,  // written to the log, with its client
   not_enabled = 1u << 26,  // answers that it is not enabled, also before a login and to a user without rights
+  // Requests in a pipeline that differ in their key are taken together, so that the memory of their keys
+  // comes in one wait. For a key behind the name, at most one word behind the key, and short replies.
+  key_after_key = 1u << 27,
   outside_multi = 1u << 17,  // refused between MULTI and EXEC, although the reference takes it there
 };
 struct Flags {
