@@ -35,7 +35,7 @@ std::uint64_t load(std::uint64_t& word) {
 
 bool is_small(const LayerPlan& plan) {
   return plan.layout != Layout::client && plan.byte_count() <= small_bytes_max &&
-         plan.capacity <= std::numeric_limits<std::uint32_t>::max() &&
+         plan.capacity <= Layer::small_capacity_max &&
          plan.probe_count <= std::numeric_limits<std::uint8_t>::max();
 }
 
@@ -115,16 +115,15 @@ void count_one(std::atomic<std::uint64_t>& counter) {
 }  // namespace
 
 Layer::Layer(const LayerPlan& plan, std::uint64_t item_count)
-    : capacity_(plan.capacity),
-      room_(static_cast<std::uint32_t>(plan.capacity - item_count)),
-      item_count_(static_cast<std::uint32_t>(item_count)),
+    : room_(static_cast<SmallCount>(plan.capacity - item_count)),
+      item_count_(static_cast<SmallCount>(item_count)),
+      small_capacity_(static_cast<SmallCount>(plan.capacity)),
       block_count_(static_cast<std::uint16_t>(plan.block_count)),
       block_words_(static_cast<std::uint16_t>(block_bits_of(plan) / word_bits)),
       probe_count_(static_cast<std::uint8_t>(plan.probe_count)),
       small_(true) {}
 
-Layer::Layer(const LayerPlan& plan, Store store, bool fresh)
-    : capacity_(plan.capacity), small_(false), fresh_(fresh) {
+Layer::Layer(Store store, bool fresh) : small_(false), fresh_(fresh) {
   ::new (static_cast<void*>(this + 1)) Store(std::move(store));
 }
 
@@ -146,10 +145,10 @@ Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_c
                       .probe_count = plan.probe_count};
   // A bitmap that a load fills is never fresh: the load touches its pages, and they are huge from the start.
   const bool fresh = paging == Paging::small && bitmap->piece_count() > 0;
-  return ::new (place) Layer(plan,
-                             Store{.bitmap = std::move(*bitmap),
+  return ::new (place) Layer(Store{.bitmap = std::move(*bitmap),
                                    .shards = std::move(shards),
                                    .blocks = blocks,
+                                   .capacity = plan.capacity,
                                    .identity = new_identity(),
                                    .usage = nullptr,
                                    .client = std::nullopt},
@@ -163,10 +162,10 @@ Layer* Layer::create_client_at(void* place, const LayerPlan& plan, std::uint64_t
   shards->restore(item_count, item_count);
   auto bitmap = Bitmap::allocate(plan.byte_count(), paging);
   if (!bitmap) return nullptr;
-  return ::new (place) Layer(plan,
-                             Store{.bitmap = std::move(*bitmap),
+  return ::new (place) Layer(Store{.bitmap = std::move(*bitmap),
                                    .shards = std::move(shards),
                                    .blocks = no_blocks(),
+                                   .capacity = plan.capacity,
                                    .identity = new_identity(),
                                    .usage = nullptr,
                                    .client = plan},
@@ -233,7 +232,7 @@ LayerPlan Layer::plan() const {
     return shape;
   }
   const Blocks shape = blocks();
-  return {.capacity = capacity_,
+  return {.capacity = capacity(),
           .error_rate = 0,
           .block_count = shape.block_count,
           .block_bits = shape.anywhere() ? word_bits : shape.block_bits,
@@ -257,10 +256,9 @@ bool Layer::holds(std::string_view item) const {
 bool Layer::claim(std::uint64_t items) {
   if (!small_) return store().shards->claim(items);
   // Relaxed: only the number is claimed. The lock orders bits and count.
-  std::uint32_t room = room_.load(std::memory_order_relaxed);
+  SmallCount room = room_.load(std::memory_order_relaxed);
   while (room >= items)
-    if (room_.compare_exchange_weak(room, room - static_cast<std::uint32_t>(items),
-                                    std::memory_order_relaxed))
+    if (room_.compare_exchange_weak(room, static_cast<SmallCount>(room - items), std::memory_order_relaxed))
       return true;
   return false;
 }
@@ -268,9 +266,9 @@ bool Layer::claim(std::uint64_t items) {
 void Layer::give_back(std::uint64_t items) {
   if (!small_) return store().shards->give_back(items);
   if (items == 0) return;
-  const std::uint32_t before = room_.fetch_add(static_cast<std::uint32_t>(items), std::memory_order_relaxed);
+  const std::uint64_t before = room_.fetch_add(static_cast<SmallCount>(items), std::memory_order_relaxed);
   // `before` is at most the capacity, so the subtraction does not wrap.
-  SEPAL_ASSERT(items <= capacity_ - before, "more room is given back than was claimed");
+  SEPAL_ASSERT(items <= small_capacity_ - before, "more room is given back than was claimed");
 }
 
 void Layer::prefetch_room() const {
@@ -318,7 +316,10 @@ bool Layer::add_claimed(const Fingerprint& fingerprint) {
   if (small_) {
     const SpinGuard guard(lock_);
     const bool added = set(shape, block, fingerprint);
-    if (added) item_count_.store(item_count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (added) {
+      const auto count = static_cast<SmallCount>(item_count_.load(std::memory_order_relaxed) + 1);
+      item_count_.store(count, std::memory_order_relaxed);
+    }
     return added;
   }
   // A layer without blocks has shards all the same, chosen by the fingerprint as if it had blocks. So all
@@ -338,7 +339,7 @@ std::uint64_t Layer::add_run(std::span<const Fingerprint> items, std::size_t cou
   // Added to, not stored: another region's run may share the counter. The count goes to the shard of the
   // first item, though the run may reach into other shards: only the sum over the shards matters.
   if (small_)
-    item_count_.fetch_add(static_cast<std::uint32_t>(added), std::memory_order_relaxed);
+    item_count_.fetch_add(static_cast<SmallCount>(added), std::memory_order_relaxed);
   else
     store()
         .shards->of_block(block_of(items[0], shape.block_count))
@@ -423,7 +424,7 @@ bool Layer::add_recorded(std::span<const Fingerprint> fingerprints) {
   if (!small_) {
     store().shards->count(fingerprints.size());
   } else {
-    item_count_.fetch_add(static_cast<std::uint32_t>(fingerprints.size()), std::memory_order_relaxed);
+    item_count_.fetch_add(static_cast<SmallCount>(fingerprints.size()), std::memory_order_relaxed);
   }
   return true;
 }

@@ -20,6 +20,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,8 +36,11 @@ namespace sepal::bloom {
 enum class Added : std::uint8_t { yes, present, no_room };
 
 // Members are shared or exclusive in the sense of filter.hpp.
-class Layer {
+class alignas(std::uint64_t) Layer {
  public:
+  // What a small layer can count.
+  static constexpr std::uint64_t small_capacity_max = std::numeric_limits<std::uint16_t>::max();
+
   // Creates a layer with room for plan.capacity less `item_count` items, in an allocation of its own. The
   // plan is sound (layer_state.hpp). Errors: out_of_memory.
   static Result<std::unique_ptr<Layer>> create(const LayerPlan& plan, std::uint64_t item_count,
@@ -59,12 +63,12 @@ class Layer {
 
   // Without the error rate, which the filter knows.
   [[nodiscard]] LayerPlan plan() const;
-  [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
+  [[nodiscard]] std::uint64_t capacity() const { return small_ ? small_capacity_ : store().capacity; }
   [[nodiscard]] std::uint64_t identity() const { return small_ ? 0 : store().identity; }
   [[nodiscard]] std::uint64_t item_count() const;
   // The layer holds its capacity, for ever. May say false while the adds that make it true are running.
   [[nodiscard]] bool full() const {
-    return small_ ? item_count() == capacity_ : store().shards->full(capacity_);
+    return small_ ? item_count() == small_capacity_ : store().shards->full(store().capacity);
   }
 
   // The layer has counted no item, as far as this thread knows: other threads may have added some.
@@ -138,6 +142,7 @@ class Layer {
     Bitmap bitmap;
     std::unique_ptr<Shards> shards;
     Blocks blocks;
+    std::uint64_t capacity;
     std::uint64_t identity;
     std::unique_ptr<Usage> usage;     // of the filter, while this layer is its newest
     std::optional<LayerPlan> client;  // the shape of a client's bitmap
@@ -147,15 +152,16 @@ class Layer {
   [[nodiscard]] std::uint64_t* words() const;
 
   Layer(const LayerPlan& plan, std::uint64_t item_count);  // small
-  Layer(const LayerPlan& plan, Store store, bool fresh);   // large
+  Layer(Store store, bool fresh);                          // large
 
   // For a large layer. A small one has its bits in this place.
   [[nodiscard]] Store& store() const;
 
-  std::uint64_t capacity_;
   // These belong to a small layer, whose numbers fit. The room is never above the capacity less the items.
-  std::atomic<std::uint32_t> room_{0};
-  std::atomic<std::uint32_t> item_count_{0};  // Written under lock_.
+  using SmallCount = std::uint16_t;
+  std::atomic<SmallCount> room_{0};
+  std::atomic<SmallCount> item_count_{0};  // Written under lock_.
+  SmallCount small_capacity_ = 0;
   std::uint16_t block_count_ = 0;
   std::uint16_t block_words_ = 0;
   std::uint8_t probe_count_ = 0;
