@@ -26,6 +26,13 @@ execute_process(COMMAND ${CMAKE_OBJCOPY} ${sepal_cjson_names} --redefine-sym lua
 add_library(sepal_lua INTERFACE)
 target_include_directories(sepal_lua SYSTEM INTERFACE ${lua_INCLUDE_DIRS})
 target_link_libraries(sepal_lua INTERFACE ${SEPAL_CJSON_ARCHIVE} ${LUA_BITOP_ARCHIVE} ${LUA_ARCHIVE} m)
+# The sanitizers have allocators of their own.
+add_library(sepal_allocator INTERFACE)
+if(NOT SEPAL_SANITIZE)
+  pkg_check_modules(jemalloc REQUIRED IMPORTED_TARGET jemalloc)
+  target_link_libraries(sepal_allocator INTERFACE PkgConfig::jemalloc)
+  target_compile_definitions(sepal_allocator INTERFACE SEPAL_JEMALLOC)
+endif()
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(crypto REQUIRED IMPORTED_TARGET libcrypto)

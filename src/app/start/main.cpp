@@ -76,9 +76,8 @@ int run(sepal::settings::Settings settings, sepal::app::Privileges& privileges) 
 // An exception this early is reported and ends the process.
 int main(int argc, char** argv) {
   using sepal::settings::Invocation;
-  // All three before anything else: no file is open, no thread runs and no file is written yet.
+  // Both before anything else: no file is open and no file is written yet.
   sepal::log::keep_standard_streams();
-  sepal::app::prepare_allocator();
   ::umask(only_for_its_user);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   auto invocation = sepal::settings::read_invocation(arguments, sepal::version_line("sepald"));

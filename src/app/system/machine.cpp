@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <malloc.h>
 #include <sstream>
 #include <string_view>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include "app/system/allocator.hpp"
 
 namespace sepal::app {
 namespace {
@@ -81,40 +82,8 @@ command::ProcessUsage process_usage() {
   const std::string status{std::istreambuf_iterator<char>(file), {}};
   usage.resident_bytes = status_bytes(status, "VmRSS:");
   usage.resident_peak_bytes = status_bytes(status, "VmHWM:");
+  usage.allocator = allocator_usage();
   return usage;
-}
-
-// glibc gives each thread an arena of its own. Such an arena grows by one system call for each four
-// kilobytes, which is one for sixteen small filters. The common arena grows by M_TOP_PAD bytes at a time. Its
-// lock costs little: in the steady state a request allocates nothing, and filters are created with the gate
-// closed.
-void prepare_allocator() {
-#ifdef __GLIBC__
-  constexpr int grown_bytes = 1 << 20;
-  constexpr int kept_bytes = 8 << 20;  // free bytes at the end of the heap, before they go back
-  // No other thread runs yet.
-  // NOLINTBEGIN(concurrency-mt-unsafe)
-  (void)mallopt(M_ARENA_MAX, 1);
-  (void)mallopt(M_TOP_PAD, grown_bytes);
-  (void)mallopt(M_TRIM_THRESHOLD, kept_bytes);
-  (void)mallopt(M_MMAP_THRESHOLD, static_cast<int>(mapped_allocation_min));
-  // NOLINTEND(concurrency-mt-unsafe)
-#endif
-}
-
-// The allocator keeps what lies between blocks that are still in use.
-void return_free_memory() {
-#ifdef __GLIBC__
-  constexpr std::size_t kept_bytes = std::size_t{64} << 20;
-  const struct mallinfo2 heap = mallinfo2();
-  if (heap.fordblks > kept_bytes && heap.fordblks > heap.arena / 2) return_all_free_memory();
-#endif
-}
-
-void return_all_free_memory() {
-#ifdef __GLIBC__
-  static_cast<void>(malloc_trim(0));
-#endif
 }
 
 }  // namespace sepal::app

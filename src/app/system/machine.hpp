@@ -15,13 +15,4 @@ namespace sepal::app {
 
 [[nodiscard]] command::ProcessUsage process_usage();
 
-// Tells the C library how this process uses its heap. Called before any thread is started.
-void prepare_allocator();
-
-// Gives free memory of the heap back to the system, if there is much of it. While it runs, allocations of
-// other threads wait: a few milliseconds for 100 MB. Any thread.
-void return_free_memory();
-// The same, however much there is.
-void return_all_free_memory();
-
 }  // namespace sepal::app

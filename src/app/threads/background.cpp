@@ -3,15 +3,16 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/thread.hpp>
 
-#include <chrono>
+#include <cstdint>
 #include <utility>
 
-#include "app/system/machine.hpp"
+#include "app/system/allocator.hpp"
 
 namespace sepal::app {
 namespace {
 
-constexpr std::chrono::seconds free_memory_period{10};
+// To hand a value to the thread takes as long as to free one of about this size.
+constexpr std::uint64_t freed_at_once_max = std::uint64_t{16} << 10;
 
 std::vector<value::SmallPages> small_pages_of(const value::Value& value) {
   std::vector<value::SmallPages> found;
@@ -46,7 +47,13 @@ void Background::post(Task task) {
 // A task's destruction frees what the task holds, unless a save still uses it.
 void Background::dispose(value::ValuePtr value) {
   SEPAL_ASSERT(value != nullptr, "no value is disposed of");
-  // Without this, each deletion of a small value would lead to a look at all that wait in settling_.
+  if (value::row_of(*value).byte_count(*value) <= freed_at_once_max) {
+    disposals_begun_.fetch_add(1, std::memory_order_relaxed);
+    value.reset();
+    disposals_done_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  // Without this, each deletion of a value would lead to a look at all that wait in settling_.
   const bool may_settle = !small_pages_of(*value).empty();
   disposals_begun_.fetch_add(1);
   post([this, held = std::move(value), may_settle] {
@@ -79,7 +86,7 @@ void Background::give_memory_back() {
   post([this] {
     // Before the work: a client that asks while it runs may have freed more, and gets a run of its own.
     asked_for_memory_ = false;
-    return_all_free_memory();
+    return_free_memory();
   });
 }
 
@@ -97,7 +104,6 @@ void Background::run() {
     // Called once for all tasks, because one call looks at all filters that wait there.
     if (std::exchange(dropped_, false)) settling_.look_for_dropped();
     settling_.free_given_up();
-    return_free_memory_now_and_then();
     const MutexLock lock(mutex_);
     busy_ = false;
     changed_.notify_all();
@@ -105,19 +111,9 @@ void Background::run() {
   }
 }
 
-// Requests of many clients, when they are gone, leave memory that only this thread has the time to give back.
-void Background::return_free_memory_now_and_then() {
-  const SteadyTime now = std::chrono::steady_clock::now();
-  if (now < free_memory_due_) return;
-  free_memory_due_ = now + free_memory_period;
-  return_free_memory();
-}
-
 std::vector<Background::Task> Background::next_tasks() {
   const MutexLock lock(mutex_);
-  while (waiting_.empty() && !given_up_ && !stopping_) {
-    if (changed_.wait_for(mutex_, free_memory_period) == std::cv_status::timeout) break;
-  }
+  while (waiting_.empty() && !given_up_ && !stopping_) changed_.wait(mutex_);
   given_up_ = false;
   // Set with the lock that empties the list, so that drain() does not return before these tasks have run.
   busy_ = !waiting_.empty();

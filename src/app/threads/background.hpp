@@ -3,7 +3,6 @@
 // thread, which runs behind the others.)
 #pragma once
 
-#include <sepal/base/clock.hpp>
 #include <sepal/base/mutex.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
@@ -54,9 +53,8 @@ class Background final : public keyspace::Housekeeper {
 
  private:
   void run();
-  void return_free_memory_now_and_then();
-  // Waits for posted tasks and takes them. Empty if settling_ has given something up, after a while without
-  // tasks, or at the end (stopping_).
+  // Waits for posted tasks and takes them. Empty if settling_ has given something up, or at the end
+  // (stopping_).
   std::vector<Task> next_tasks();
   void settling_gave_up();
 
@@ -69,7 +67,6 @@ class Background final : public keyspace::Housekeeper {
   Expiry expiry_;
   PageSettling settling_;
   bool dropped_ = false;  // A task held a value that now only settling_ may hold. Confined to thread_.
-  SteadyTime free_memory_due_{};          // Confined to thread_.
   std::uint64_t disposals_of_round_ = 0;  // The tasks of this round that held something. Confined to thread_.
 
   std::atomic<bool> asked_for_memory_{false};

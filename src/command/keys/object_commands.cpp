@@ -47,7 +47,7 @@ std::string_view parse_samples(std::span<const std::string_view> words) {
 struct Numbers {
   std::uint64_t used = 0;
   std::uint64_t peak = 0;
-  std::uint64_t resident = 0;
+  AllocatorUsage heap;
   std::uint64_t key_count = 0;
 };
 
@@ -55,7 +55,7 @@ Numbers numbers_of(const Context& context) {
   const keyspace::Keyspace& keyspace = context.services.keyspace;
   return {.used = keyspace.memory_used(),
           .peak = keyspace.memory_peak(),
-          .resident = context.services.control.usage().resident_bytes,
+          .heap = context.services.control.usage().allocator,
           .key_count = keyspace.total_size()};
 }
 
@@ -138,8 +138,7 @@ Next memory_usage(Context& context) {
 Next memory_statistics(Context& context) {
   const Numbers numbers = numbers_of(context);
   const std::uint64_t per_key = numbers.key_count == 0 ? 0 : numbers.used / numbers.key_count;
-  // Pages that no request has touched count as used, but are not resident. So the difference may be negative.
-  const std::uint64_t overhead = numbers.resident - std::min(numbers.resident, numbers.used);
+  const AllocatorUsage& heap = numbers.heap;
   constexpr std::size_t field_count = 17;
   context.reply.map(field_count);
   Fields(context.reply)
@@ -156,10 +155,11 @@ Next memory_statistics(Context& context) {
       .count("dataset.bytes", numbers.used)
       .real("dataset.percentage", numbers.used == 0 ? 0 : 100)
       .real("peak.percentage", 100 * ratio(numbers.used, numbers.peak))
-      .count("allocator.allocated", numbers.used)
-      .count("allocator.resident", numbers.resident)
-      .real("fragmentation", ratio(numbers.resident, numbers.used))
-      .count("fragmentation.bytes", overhead);
+      .count("allocator.allocated", heap.allocated_bytes)
+      .count("allocator.resident", heap.resident_bytes)
+      .real("fragmentation", ratio(heap.resident_bytes, heap.allocated_bytes))
+      .count("fragmentation.bytes",
+             heap.resident_bytes - std::min(heap.resident_bytes, heap.allocated_bytes));
   return Next::done;
 }
 

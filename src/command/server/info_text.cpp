@@ -121,18 +121,21 @@ void append_sizes(InfoLines& lines, std::string_view field, std::uint64_t bytes)
   lines.count(field, bytes).line(std::string(field) + "_human", human_bytes(bytes));
 }
 
-// Sepal takes filters from the system and gives them back itself. It does not ask the C library for figures
-// of its own, so "active" and "resident" are the memory of the process.
-void append_allocator(std::uint64_t resident, std::uint64_t used, InfoLines& lines) {
-  lines.count("allocator_allocated", used).count("allocator_active", resident);
-  lines.count("allocator_resident", resident).zeros({"allocator_muzzy"});
+void append_allocator(const AllocatorUsage& heap, InfoLines& lines) {
+  lines.count("allocator_allocated", heap.allocated_bytes).count("allocator_active", heap.active_bytes);
+  lines.count("allocator_resident", heap.resident_bytes).zeros({"allocator_muzzy"});
 }
-void append_allocator_ratios(std::uint64_t resident, std::uint64_t used, InfoLines& lines) {
-  lines.real("allocator_frag_ratio", ratio(resident, used), 2);
-  // Pages that no add has touched yet are used, but not resident.
-  lines.count("allocator_frag_bytes", resident - std::min(resident, used));
-  lines.line("allocator_rss_ratio", "1.00").zeros({"allocator_rss_bytes"});
-  lines.line("rss_overhead_ratio", "1.00").zeros({"rss_overhead_bytes"});
+void append_excess(std::string_view name, std::uint64_t all, std::uint64_t part, InfoLines& lines) {
+  lines.real(std::string(name) + "_ratio", ratio(all, part), 2);
+  lines.count(std::string(name) + "_bytes", all - std::min(all, part));
+}
+// What an operator can act on is the heap: big filters and the journal are mappings, and have no holes.
+void append_allocator_ratios(const ProcessUsage& usage, InfoLines& lines) {
+  const AllocatorUsage& heap = usage.allocator;
+  append_excess("allocator_frag", heap.active_bytes, heap.allocated_bytes, lines);
+  append_excess("allocator_rss", heap.resident_bytes, heap.active_bytes, lines);
+  append_excess("rss_overhead", usage.resident_bytes, heap.resident_bytes, lines);
+  append_excess("mem_fragmentation", heap.resident_bytes, heap.allocated_bytes, lines);
 }
 
 // Functions are libraries of scripts; Sepal keeps none. "lua" is the older name of "vm_eval".
@@ -161,22 +164,19 @@ void append_memory(const Context& context, const Durability&, InfoLines& lines) 
   lines.line("used_memory_peak_perc", fixed_point(100 * ratio(used, peak), 2) + "%");
   lines.zeros({"used_memory_overhead", "used_memory_startup"}).count("used_memory_dataset", used);
   lines.line("used_memory_dataset_perc", "100.00%");
-  append_allocator(usage.resident_bytes, used, lines);
+  append_allocator(usage.allocator, lines);
   lines.count("resident_peak", usage.resident_peak_bytes);
   append_sizes(lines, "total_system_memory", keyspace.options().machine_bytes);
   append_scripts(context, lines);
   append_sizes(lines, "maxmemory", keyspace.options().memory_max);
   lines.line("maxmemory_policy", "noeviction");
-  append_allocator_ratios(usage.resident_bytes, used, lines);
-  lines.real("mem_fragmentation_ratio", ratio(usage.resident_bytes, used), 2);
-  lines.number("mem_fragmentation_bytes",
-               static_cast<std::int64_t>(usage.resident_bytes) - static_cast<std::int64_t>(used));
+  append_allocator_ratios(usage, lines);
   lines.zeros({"mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers",
                "mem_clients_slaves"});
   lines.count("mem_clients_normal",
               context.services.buffers.total() + context.services.monitors.bytes_on_their_way());
   lines.zeros({"mem_cluster_links", "mem_aof_buffer"});
-  lines.line("mem_allocator", "libc");
+  lines.line("mem_allocator", usage.allocator.name);
   lines.zeros({"mem_overhead_db_hashtable_rehashing", "active_defrag_running"});
   const BackgroundStatus background = context.services.control.background();
   lines.count("lazyfree_pending_objects", background.disposals_waiting);

@@ -86,9 +86,17 @@ TEST_CASE("INFO shows the largest buffers, the background and the refused client
   world.control.in_background = {
       .disposals_waiting = 2, .disposals_done = 5, .expiry_worked = std::chrono::microseconds(1999)};
   world.control.used.main_thread_user_seconds = 0.5;
+  world.control.used.resident_bytes = 5000;
+  world.control.used.allocator = {
+      .name = "jemalloc-5.3.0", .allocated_bytes = 1000, .active_bytes = 1500, .resident_bytes = 2000};
   CHECK(has(world.send({"INFO", "clients"}),
             "client_recent_max_input_buffer:300\r\nclient_recent_max_output_buffer:7\r\n"));
-  CHECK(has(world.send({"INFO", "memory"}), "lazyfree_pending_objects:2\r\nlazyfreed_objects:5\r\n"));
+  const std::string memory = world.send({"INFO", "memory"});
+  CHECK(has(memory, "lazyfree_pending_objects:2\r\nlazyfreed_objects:5\r\n"));
+  CHECK(has(memory, "allocator_frag_ratio:1.50\r\nallocator_frag_bytes:500\r\n"));
+  CHECK(has(memory, "rss_overhead_ratio:2.50\r\nrss_overhead_bytes:3000\r\n"));
+  CHECK(has(memory, "mem_fragmentation_ratio:2.00\r\nmem_fragmentation_bytes:1000\r\n"));
+  CHECK(has(memory, "mem_allocator:jemalloc-5.3.0\r\n"));
   CHECK(has(world.send({"INFO", "cpu"}), "used_cpu_user_main_thread:0.500000\r\n"));
   world.services.users->set_default_password("sesame");
   world.send({"AUTH", "wrong"});
@@ -126,7 +134,8 @@ TEST_CASE("INFO shows the facts of the server") {
   world.control.used = {.cpu_user_seconds = 1.5,
                         .cpu_system_seconds = 0.25,
                         .resident_bytes = 3 << 20,
-                        .resident_peak_bytes = 4 << 20};
+                        .resident_peak_bytes = 4 << 20,
+                        .allocator = {}};
   const std::string server = world.send({"INFO", "server"});
   CHECK(has(server, "redis_version:7.4.1\r\nsepal_version:0.0.1\r\n"));
   CHECK(has(server, "process_id:42\r\n"));

@@ -29,13 +29,14 @@ TEST_CASE("MEMORY USAGE counts the filter and the key") {
 
 TEST_CASE("MEMORY STATS answers the account of the keyspace") {
   World world;
-  world.control.used.resident_bytes = 1'000'000'000;
+  world.control.used.allocator = {.allocated_bytes = 1000, .active_bytes = 1500, .resident_bytes = 2000};
   world.send({"BF.RESERVE", "k", "0.01", "100000"});
   const std::string used = std::to_string(world.keyspace.memory_used());
   const std::string stats = world.send({"MEMORY", "STATS"});
   CHECK(stats.find("$total.allocated, :" + used + ",") != std::string::npos);
   CHECK(stats.find("$keys.count, :1, $keys.bytes-per-key, :" + used + ",") != std::string::npos);
   CHECK(stats.find("$dataset.percentage, $100,") != std::string::npos);
+  CHECK(stats.find("$fragmentation, $2, $fragmentation.bytes, :1000]") != std::string::npos);
   world.send({"HELLO", "3"});
   const std::string map = world.send({"MEMORY", "STATS"});
   CHECK(map.find("$dataset.percentage=,100") != std::string::npos);

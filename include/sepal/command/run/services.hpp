@@ -272,6 +272,15 @@ struct ServerFacts {
   WallTime started_wall{};
 };
 
+// What the allocator has taken from the system, and what of it is in use, in bytes. Big filters are mappings
+// of their own, and are not in it. All zero: it keeps no figures.
+struct AllocatorUsage {
+  std::string name = "libc";
+  std::uint64_t allocated_bytes = 0;  // what the process has asked for
+  std::uint64_t active_bytes = 0;     // the pages that have some of it
+  std::uint64_t resident_bytes = 0;   // and the free ones, and the allocator's own
+};
+
 struct ProcessUsage {
   double cpu_user_seconds = 0;
   double cpu_system_seconds = 0;
@@ -280,6 +289,7 @@ struct ProcessUsage {
   double main_thread_system_seconds = 0;
   std::uint64_t resident_bytes = 0;
   std::uint64_t resident_peak_bytes = 0;
+  AllocatorUsage allocator;
 };
 
 // What the background threads have done for clients.

@@ -1,0 +1,17 @@
+// The allocator of this process: jemalloc. Small values come and go by the million, from several threads, and
+// their memory goes back to the system (decisions/0046). A build with a sanitizer has the sanitizer's.
+#pragma once
+
+#include <sepal/command/run/services.hpp>
+
+namespace sepal::app {
+
+// What the allocator has taken from the system, and what of it is in use. All zero, and named "libc", if it
+// keeps no figures. Any thread.
+[[nodiscard]] command::AllocatorUsage allocator_usage();
+
+// Gives all free memory of the heap back to the system. Any thread. (jemalloc does so by itself, some tenths
+// of a second after it became free.)
+void return_free_memory();
+
+}  // namespace sepal::app
