@@ -7,11 +7,12 @@
 #include <jemalloc/jemalloc.h>
 #include <string_view>
 
-// jemalloc reads this at its start. Free memory goes back by a thread of jemalloc's own, so that no request
-// waits for the system, and soon after it became free: memory that comes and goes all day stays.
+// jemalloc reads this at its start. Free memory goes back about a second after it became free, so that what
+// comes and goes all day stays; that of a megabyte or more goes at once. jemalloc's own thread for this is
+// off: where the system refuses that thread, the process crashes.
 extern "C" {
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
-const char* malloc_conf = "background_thread:true,dirty_decay_ms:200,muzzy_decay_ms:0";
+const char* malloc_conf = "dirty_decay_ms:1000,muzzy_decay_ms:0,oversize_threshold:1048576";
 }
 
 namespace sepal::app {
@@ -39,8 +40,11 @@ command::AllocatorUsage allocator_usage() {
           .resident_bytes = figure("stats.resident")};
 }
 
-void return_free_memory() {
-  // 4096 stands for all arenas (MALLCTL_ARENAS_ALL).
+// 4096 stands for all arenas (MALLCTL_ARENAS_ALL).
+void return_old_free_memory() {
+  static_cast<void>(mallctl("arena.4096.decay", nullptr, nullptr, nullptr, 0));
+}
+void return_all_free_memory() {
   static_cast<void>(mallctl("arena.4096.purge", nullptr, nullptr, nullptr, 0));
 }
 
@@ -53,7 +57,8 @@ namespace sepal::app {
 command::AllocatorUsage allocator_usage() {
   return {};
 }
-void return_free_memory() {}
+void return_old_free_memory() {}
+void return_all_free_memory() {}
 
 }  // namespace sepal::app
 

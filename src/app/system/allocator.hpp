@@ -10,8 +10,10 @@ namespace sepal::app {
 // keeps no figures. Any thread.
 [[nodiscard]] command::AllocatorUsage allocator_usage();
 
-// Gives all free memory of the heap back to the system. Any thread. (jemalloc does so by itself, some tenths
-// of a second after it became free.)
-void return_free_memory();
+// Gives memory of the heap back to the system that has been free for some time. A thread that allocates and
+// frees does so by the way; this is for the memory of threads that rest. Any thread.
+void return_old_free_memory();
+// The same for all free memory.
+void return_all_free_memory();
 
 }  // namespace sepal::app

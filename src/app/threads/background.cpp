@@ -3,6 +3,7 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/thread.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <utility>
 
@@ -11,6 +12,7 @@
 namespace sepal::app {
 namespace {
 
+constexpr std::chrono::seconds free_memory_period{2};
 // To hand a value to the thread takes as long as to free one of about this size.
 constexpr std::uint64_t freed_at_once_max = std::uint64_t{16} << 10;
 
@@ -86,7 +88,7 @@ void Background::give_memory_back() {
   post([this] {
     // Before the work: a client that asks while it runs may have freed more, and gets a run of its own.
     asked_for_memory_ = false;
-    return_free_memory();
+    return_all_free_memory();
   });
 }
 
@@ -104,6 +106,7 @@ void Background::run() {
     // Called once for all tasks, because one call looks at all filters that wait there.
     if (std::exchange(dropped_, false)) settling_.look_for_dropped();
     settling_.free_given_up();
+    return_old_free_memory();
     const MutexLock lock(mutex_);
     busy_ = false;
     changed_.notify_all();
@@ -113,7 +116,9 @@ void Background::run() {
 
 std::vector<Background::Task> Background::next_tasks() {
   const MutexLock lock(mutex_);
-  while (waiting_.empty() && !given_up_ && !stopping_) changed_.wait(mutex_);
+  while (waiting_.empty() && !given_up_ && !stopping_) {
+    if (changed_.wait_for(mutex_, free_memory_period) == std::cv_status::timeout) break;
+  }
   given_up_ = false;
   // Set with the lock that empties the list, so that drain() does not return before these tasks have run.
   busy_ = !waiting_.empty();

@@ -53,8 +53,8 @@ class Background final : public keyspace::Housekeeper {
 
  private:
   void run();
-  // Waits for posted tasks and takes them. Empty if settling_ has given something up, or at the end
-  // (stopping_).
+  // Waits for posted tasks and takes them. Empty if settling_ has given something up, after a while without
+  // tasks, or at the end (stopping_).
   std::vector<Task> next_tasks();
   void settling_gave_up();
 
