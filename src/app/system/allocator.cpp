@@ -8,11 +8,12 @@
 #include <string_view>
 
 // jemalloc reads this at its start. Free memory goes back about a second after it became free, so that what
-// comes and goes all day stays; that of a megabyte or more goes at once. jemalloc's own thread for this is
-// off: where the system refuses that thread, the process crashes.
+// comes and goes all day stays; that of a megabyte or more goes at once. Its addresses go back as well
+// (retain): where they are limited (ulimit -v), the journal's files need them. jemalloc's own thread for this
+// is off: where the system refuses that thread, the process crashes.
 extern "C" {
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
-const char* malloc_conf = "dirty_decay_ms:1000,muzzy_decay_ms:0,oversize_threshold:1048576";
+const char* malloc_conf = "dirty_decay_ms:1000,muzzy_decay_ms:0,oversize_threshold:1048576,retain:false";
 }
 
 namespace sepal::app {
