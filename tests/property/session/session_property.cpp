@@ -122,20 +122,22 @@ std::string replies_to(std::string_view bytes, const std::vector<std::size_t>& p
 
 // A pipeline as clients send it: many requests of one command, on one key or each on another. There are few
 // keys and few items, so filters are created, filled, grown and deleted in the middle of requests that are
-// taken together.
+// taken together, and so are requests that name only a key or set its deadline.
 std::vector<std::string> random_neighbours() {
   std::vector<std::string> requests;
   const int groups = *rc::gen::inRange(1, 20);
   for (int group = 0; group < groups; ++group) {
-    const std::string command =
-        *rc::gen::element<std::string>("BF.ADD", "BF.ADD", "bf.add", "BF.EXISTS", "DEL");
+    const std::string command = *rc::gen::element<std::string>(
+        "BF.ADD", "BF.ADD", "bf.add", "bf.add", "BF.EXISTS", "DEL", "EXISTS", "EXPIRE", "PERSIST");
+    const bool has_item = command != "DEL" && command != "EXISTS" && command != "PERSIST";
     const std::string key = *rc::gen::element<std::string>("k", "k", "other");
-    const int count = command == "DEL" ? 1 : *rc::gen::inRange(1, 150);
+    const int count = command == "DEL" ? *rc::gen::element(1, 1, 40) : *rc::gen::inRange(1, 150);
     const int keys = *rc::gen::element(1, 1, 2, 50);
     for (int i = 0; i < count; ++i) {
-      const std::string item = std::to_string(*rc::gen::inRange(0, 400));
+      // A deadline in the past deletes the key.
+      const std::string item = std::to_string(*rc::gen::inRange(command == "EXPIRE" ? -100 : 0, 400));
       const std::string each = keys == 1 ? key : key + std::to_string(*rc::gen::inRange(0, keys));
-      requests.push_back(command == "DEL" ? request({command, key}) : request({command, each, item}));
+      requests.push_back(has_item ? request({command, each, item}) : request({command, each}));
     }
   }
   return requests;
