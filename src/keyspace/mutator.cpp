@@ -25,7 +25,7 @@ Result<void> Mutator::adopt(DatabaseKey key, ValuePtr value, Deadline deadline,
     SEPAL_ASSERT(image.size() <= recorded_image_bytes_max, "a value that is too large for a record");
   }
   return told(keyspace_.put(key, std::move(value), deadline),
-              Adopted{.key = key, .filter = {.image = image, .file = file, .deadline = deadline}});
+              Adopted{.key = key, .value = {.image = image, .file = file, .deadline = deadline}});
 }
 
 void Mutator::swap_databases(std::uint32_t database, std::uint32_t other) noexcept {

@@ -38,7 +38,7 @@ struct Machine {
 Result<storage::ReplayReport> start(test::SimulatedDisk& disk, Machine& machine) {
   auto directory = storage::DataDirectory::open(disk, "data", 1, std::nullopt);
   if (!directory) return directory.error();
-  storage::FilterPositions positions;
+  storage::ValuePositions positions;
   const auto take = [&](std::span<storage::LoadedValue> filters) {
     for (storage::LoadedValue& loaded : filters) {
       positions.note(loaded, *loaded.value);

@@ -309,7 +309,7 @@ ReplayReport start(SimulatedDisk& disk, keyspace::Keyspace& keyspace) {
   auto directory = DataDirectory::open(disk, "data", 1, std::nullopt);
   INFO((directory ? "" : directory.error().detail));
   REQUIRE(directory);
-  FilterPositions positions;
+  ValuePositions positions;
   const auto take = [&](std::span<LoadedValue> filters) {
     for (LoadedValue& loaded : filters) {
       positions.note(loaded, *loaded.value);

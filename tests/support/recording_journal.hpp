@@ -104,9 +104,9 @@ struct Recorded {
   }
   void take(const keyspace::Adopted& adopted) {
     name(Kind::adopted, adopted.key);
-    image.assign(adopted.filter.image.begin(), adopted.filter.image.end());
-    file = adopted.filter.file;
-    deadline = adopted.filter.deadline;
+    image.assign(adopted.value.image.begin(), adopted.value.image.end());
+    file = adopted.value.file;
+    deadline = adopted.value.deadline;
   }
   void take(const keyspace::Moved& moved) {
     name(Kind::moved, moved.key);

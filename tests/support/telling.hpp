@@ -40,8 +40,8 @@ class Telling {
   void renamed(std::uint32_t database, std::string_view from, std::string_view to) {
     tell(keyspace::Renamed{.key = {.database = database, .key = from}, .target = to});
   }
-  void adopted(keyspace::DatabaseKey key, const keyspace::AdoptedFilter& filter) {
-    tell(keyspace::Adopted{.key = key, .filter = filter});
+  void adopted(keyspace::DatabaseKey key, const keyspace::AdoptedValue& value) {
+    tell(keyspace::Adopted{.key = key, .value = value});
   }
   void moved(keyspace::DatabaseKey from, std::uint32_t to_database) {
     tell(keyspace::Moved{.key = from, .to_database = to_database});

@@ -1,19 +1,23 @@
-// The kinds of the programs that have the toy, in place of src/kinds.
-#include <sepal/bloom/kind/kind.hpp>
-#include <sepal/strings/kind.hpp>
-
+// The kinds of the programs that have the toy, in place of src/kinds/kinds.cpp.
+#include <algorithm>
 #include <array>
+#include <iterator>
 
+#include "kinds/own_kinds.hpp"
 #include "toy/toy.hpp"
 
 namespace sepal::value {
 namespace {
 
-constexpr std::array<const KindRow*, 3> all = {&bloom::bloom_row, &strings::string_row,
-                                               &Whole<toy::Toy>::row};
+constexpr auto with_toy = [] {
+  std::array<const KindRow*, std::size(own_kinds) + 1> all{};
+  std::ranges::copy(own_kinds, all.begin());
+  all.back() = &SmallKind<toy::Toy>::row;
+  return all;
+}();
 
 }  // namespace
 
-constinit const std::span<const KindRow* const> kinds{all};
+constinit const std::span<const KindRow* const> kinds{with_toy};
 
 }  // namespace sepal::value

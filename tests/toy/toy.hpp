@@ -1,13 +1,15 @@
 // A toy kind of value: a set of at most 16 short byte strings that can forget. Its bytes go down as well as
 // up, so nothing may be read of it while it changes. It proves that a kind is one folder and one row: this
-// header, toy_commands.cpp and the row in whole.hpp are all of it, and no file of the server names it.
+// header, toy_commands.cpp and the row in small.hpp are all of it, and no file of the server names it.
 #pragma once
 
+#include <iterator>
 #include <set>
 #include <string>
 #include <string_view>
 
-#include "toy/whole.hpp"
+#include "kinds/own_kinds.hpp"
+#include "toy/small.hpp"
 
 namespace sepal::toy {
 
@@ -16,13 +18,13 @@ inline constexpr std::uint8_t forgotten = 1;
 inline constexpr std::size_t members_max = 16;
 inline constexpr std::size_t member_bytes_max = 255;
 
-class Toy final : public value::WholeValue {
+class Toy final : public value::SmallValue {
  public:
-  static constexpr auto own_kind = static_cast<value::Kind>(2);
-  static constexpr value::WholeFacts facts{
+  static constexpr auto own_kind = static_cast<value::Kind>(std::size(value::own_kinds));  // the next
+  static constexpr value::SmallFacts facts{
       .type_name = "toy", .word = "toy", .magic = "TOYS", .bytes_max = members_max * (1 + member_bytes_max)};
 
-  Toy() : WholeValue(own_kind) {}
+  Toy() : SmallValue(own_kind) {}
   [[nodiscard]] const std::set<std::string>& members() const { return members_; }
   [[nodiscard]] std::uint64_t item_count() const { return members_.size(); }
   [[nodiscard]] std::uint64_t byte_count() const { return sizeof(Toy) + members_.size() * member_bytes_max; }

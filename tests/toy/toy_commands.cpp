@@ -14,7 +14,7 @@ using toy::Toy;
 Next change(Context& context, std::uint8_t what) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   keyspace::Keyspace& keyspace = context.services.keyspace;
-  const auto [found, refused] = find_as<Toy>(context, key.key);
+  const auto [found, refused] = find_or_refuse<Toy>(context, key.key);
   if (refused) return Next::done;
   if (found == nullptr)
     if (const auto room = keyspace.limits_of_new(key); !room)
@@ -37,7 +37,7 @@ Next toy_del(Context& context) {
 }
 
 Next toy_members(Context& context) {
-  const auto [found, refused] = find_counted_as<Toy>(context, context.words[1]);
+  const auto [found, refused] = find_counted_or_refuse<Toy>(context, context.words[1]);
   if (refused) return Next::done;
   context.reply.array(found == nullptr ? 0 : found->members().size());
   if (found != nullptr)

@@ -25,14 +25,14 @@ struct DatabaseKey {
   std::string_view key;
 };
 
-// Where the bits of a filter that came whole are: a file that is synced before any record names it.
+// Where the image of a value that came whole is: a file that is synced before any record names it.
 struct ImageFile {
   std::uint64_t number = 0;  // in its name, from 1; 0: in no file
   std::uint64_t seal = 0;    // over all of its checksums
 };
 
-// A filter that came whole, not by recorded adds. It has an image or a file.
-struct AdoptedFilter {
+// A value that came whole, not by recorded adds. It has an image or a file.
+struct AdoptedValue {
   std::span<const std::byte> image{};  // value/image.hpp
   ImageFile file{};
   Deadline deadline = no_deadline;
@@ -68,20 +68,19 @@ struct Expires {
   Deadline deadline = no_deadline;
 };
 
-// The filter is under `target`, in the same database; what was there is gone. The deadline goes with the
-// filter.
+// The value is under `target`, in the same database; what was there is gone. The deadline goes with it.
 struct Renamed {
   DatabaseKey key{};
   std::string_view target{};
 };
 
-// The filter is under the key; what was there is gone.
+// The value is under the key; what was there is gone.
 struct Adopted {
   DatabaseKey key{};
-  AdoptedFilter filter{};
+  AdoptedValue value{};
 };
 
-// The key moved to the same key of another database, which was free. The deadline goes with the filter.
+// The key moved to the same key of another database, which was free. The deadline goes with the value.
 struct Moved {
   DatabaseKey key{};
   std::uint32_t to_database = 0;

@@ -339,7 +339,7 @@ Result<void> Daemon::load() {
   if (!report) return report.error();
   if (!report->name.empty())
     log::info("loaded", "loaded",
-              {{"filters", report->filters},
+              {{"filters", report->value_count},
                {"bytes", report->bytes},
                {"seconds", seconds_since(start), 3},
                {"generation", report->name}});

@@ -45,8 +45,8 @@ class Loader {
   ServiceManager& manager_;
   std::function<bool()> give_up_;
   SteadyTime start_;
-  SteadyTime logged_;                   // guarded by the gate
-  storage::FilterPositions positions_;  // guarded by the gate
+  SteadyTime logged_;                  // guarded by the gate
+  storage::ValuePositions positions_;  // guarded by the gate
 };
 
 }  // namespace sepal::app

@@ -148,7 +148,7 @@ bool add_to_full(Context& context, const Filter& filter, const Addition& additio
 // meanwhile.
 Next add(Context& context, const Addition& addition) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
-  const auto [filter, refused] = find_as<Filter>(context, addition.key);
+  const auto [filter, refused] = find_or_refuse<Filter>(context, addition.key);
   if (refused) return Next::done;
   if (filter == nullptr && !addition.create) return refuse(context, text::filter_not_found);
   if (filter != nullptr) {
@@ -309,7 +309,7 @@ Next bf_mexists(Context& context) {
 }
 
 Next bf_card(Context& context) {
-  const auto [filter, refused] = find_counted_as<Filter>(context, context.words[1]);
+  const auto [filter, refused] = find_counted_or_refuse<Filter>(context, context.words[1]);
   if (refused) return Next::done;
   return answer_count(context, filter != nullptr ? filter->item_count() : 0);
 }
@@ -317,7 +317,7 @@ Next bf_card(Context& context) {
 Next bf_debug(Context& context) {
   constexpr std::size_t words_needed = 2;
   if (context.words.size() != words_needed) return refuse(context, wrong_arity(context.spec.name));
-  const auto [filter, refused] = find_counted_as<Filter>(context, context.words[1]);
+  const auto [filter, refused] = find_counted_or_refuse<Filter>(context, context.words[1]);
   if (refused) return Next::done;
   if (filter == nullptr) return refuse(context, text::filter_not_found);
   const std::vector<bloom::LayerView> layers = filter->layers();
@@ -331,7 +331,7 @@ Next bf_info(Context& context) {
   resp::Reply& reply = context.reply;
   constexpr std::size_t words_max = 3;
   if (context.words.size() > words_max) return refuse(context, wrong_arity(context.spec.name));
-  const auto [filter, refused] = find_counted_as<Filter>(context, context.words[1]);
+  const auto [filter, refused] = find_counted_or_refuse<Filter>(context, context.words[1]);
   if (refused) return Next::done;
   if (filter == nullptr) return refuse(context, text::filter_not_found);
   if (context.words.size() == words_max) {

@@ -185,7 +185,7 @@ Next bf_import_bitmap(Context& context) {
     return refuse(context, wrong);
   const DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   const DatabaseKey source{.database = context.client.database, .key = context.words[2]};
-  const auto [string, refused] = find_as<strings::String>(context, source.key);
+  const auto [string, refused] = find_or_refuse<strings::String>(context, source.key);
   if (refused) return Next::done;
   if (string == nullptr) return refuse(context, text::no_such_key);
   if (!request.replace && find(context, key.key) != nullptr) return refuse(context, text::filter_exists);

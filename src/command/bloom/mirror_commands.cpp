@@ -120,7 +120,7 @@ void change(Context& context, const bloom::Filter& source, MirrorAction action) 
 Next bf_mirror(Context& context) {
   const MirrorAction action = mirror_action_of(context.words);
   if (action == MirrorAction::wrong) return refuse(context, text::syntax);
-  const auto [source, refused] = find_as<bloom::Filter>(context, context.words[1]);
+  const auto [source, refused] = find_or_refuse<bloom::Filter>(context, context.words[1]);
   if (refused || (action == MirrorAction::begin &&
                   refuses_other(context, find(context, context.words[2]), value::Kind::bloom)))
     return Next::done;

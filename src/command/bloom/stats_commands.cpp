@@ -38,7 +38,7 @@ std::uint64_t seconds_of_moment(const Context& context, SteadyTime ago) {
 }
 
 Next bf_stats(Context& context) {
-  const auto [filter, refused] = find_counted_as<bloom::Filter>(context, context.words[1]);
+  const auto [filter, refused] = find_counted_or_refuse<bloom::Filter>(context, context.words[1]);
   if (refused) return Next::done;
   if (filter == nullptr) return refuse(context, text::filter_not_found);
   const bloom::FilterFacts facts = bloom::facts_of(*filter, context.steady_now);

@@ -125,7 +125,7 @@ Next bf_scan_dump(Context& context) {
   const auto iterator = parse_integer(context.words[2]);
   // All counts in a header must be of one moment, so no worker may add meanwhile.
   if (iterator == 0 && !context.alone) return Next::need_alone;
-  const auto [filter, refused] = find_counted_as<bloom::Filter>(context, context.words[1]);
+  const auto [filter, refused] = find_counted_or_refuse<bloom::Filter>(context, context.words[1]);
   if (refused) return Next::done;
   if (filter == nullptr || !iterator)
     return refuse(context, filter == nullptr ? text::filter_not_found : text::dump_position);

@@ -24,10 +24,15 @@ namespace sepal::command {
   return found;
 }
 
-// Answers WRONGTYPE, and returns true, if a value is of another kind: the one place where that is answered.
+// The one place where WRONGTYPE is answered.
+inline void answer_other_kind(resp::Reply& reply) {
+  reply.error(text::wrong_type);
+}
+
+// Answers WRONGTYPE, and returns true, if a value is of another kind.
 [[nodiscard]] inline bool refuses_other(Context& context, const value::Value* value, value::Kind kind) {
   if (value == nullptr || value->kind() == kind) return false;
-  context.reply.error(text::wrong_type);
+  answer_other_kind(context.reply);
   return true;
 }
 
@@ -39,17 +44,17 @@ struct Found {
   bool refused = false;
 };
 template <class Class>
-[[nodiscard]] Found<Class> found_as(Context& context, value::Value* value) {
+[[nodiscard]] Found<Class> found_or_refused(Context& context, value::Value* value) {
   if (refuses_other(context, value, Class::own_kind)) return {.refused = true};
   return {.value = static_cast<Class*>(value)};
 }
 template <class Class>
-[[nodiscard]] Found<Class> find_as(Context& context, std::string_view key) {
-  return found_as<Class>(context, find(context, key));
+[[nodiscard]] Found<Class> find_or_refuse(Context& context, std::string_view key) {
+  return found_or_refused<Class>(context, find(context, key));
 }
 template <class Class>
-[[nodiscard]] Found<Class> find_counted_as(Context& context, std::string_view key) {
-  return found_as<Class>(context, find_counted(context, key));
+[[nodiscard]] Found<Class> find_counted_or_refuse(Context& context, std::string_view key) {
+  return found_or_refused<Class>(context, find_counted(context, key));
 }
 
 }  // namespace sepal::command

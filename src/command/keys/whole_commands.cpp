@@ -317,7 +317,7 @@ Next bf_import(Context& context) {
 Next bf_export(Context& context) {
   TransferRequest request;
   if (const auto wrong = parse(context, request); !wrong.empty()) return refuse(context, wrong);
-  const auto [filter, refused] = find_as<bloom::Filter>(context, context.words[1]);
+  const auto [filter, refused] = find_or_refuse<bloom::Filter>(context, context.words[1]);
   if (refused) return Next::done;
   if (filter == nullptr) return refuse(context, text::filter_not_found);
   if (!context.alone) return Next::need_alone;

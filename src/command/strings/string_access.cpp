@@ -71,7 +71,7 @@ struct Replaced {
     is_other = there != nullptr && string == nullptr;
   }
   void answer(resp::Reply& reply) {
-    if (is_other) return reply.error(text::wrong_type);
+    if (is_other) return answer_other_kind(reply);
     if (string == nullptr) return reply.null();
     if (string->length() <= string_at_once_max) return reply.bulk(string->text());
     reply.bulk_later(piece_of(std::make_unique<StringBytes>(keyspace, *string, 0), string->length()));

@@ -34,11 +34,11 @@ using FoundString = Found<strings::String>;
   return found.value == nullptr ? 0 : found.value->length();
 }
 [[nodiscard]] inline FoundString find_string(Context& context, std::string_view key) {
-  return find_as<strings::String>(context, key);
+  return find_or_refuse<strings::String>(context, key);
 }
 // For requests that only read: also counts a hit or a miss.
 [[nodiscard]] inline FoundString find_string_counted(Context& context, std::string_view key) {
-  return find_counted_as<strings::String>(context, key);
+  return find_counted_or_refuse<strings::String>(context, key);
 }
 // The same for a request that runs in parts: the first part counts.
 [[nodiscard]] FoundString find_string_part(Context& context, std::string_view key);

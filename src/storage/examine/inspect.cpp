@@ -41,14 +41,14 @@ void add_image(Fact& fact, std::span<const std::byte> bytes) {
 }
 
 void tell(Fact& fact, std::string_view /*name*/, format::AdoptedShape /*shape*/,
-          const keyspace::AdoptedFilter& filter) {
-  if (filter.file.number == 0) {
-    add_image(fact, filter.image);
+          const keyspace::AdoptedValue& adopted) {
+  if (adopted.file.number == 0) {
+    add_image(fact, adopted.image);
   } else {
-    fact.text("file", format::adopted_name(filter.file.number)).number("seal", filter.file.seal);
+    fact.text("file", format::adopted_name(adopted.file.number)).number("seal", adopted.file.seal);
   }
-  if (filter.deadline != keyspace::no_deadline)
-    fact.number("deadline_milliseconds", static_cast<std::uint64_t>(filter.deadline));
+  if (adopted.deadline != keyspace::no_deadline)
+    fact.number("deadline_milliseconds", static_cast<std::uint64_t>(adopted.deadline));
 }
 
 void tell(Fact& fact, std::string_view name, format::StateShape /*shape*/, keyspace::MirrorState state) {

@@ -303,7 +303,7 @@ class Salvage {
   Result<void> bring_file(JournalApplier& applier, const JournalFrame& frame) {
     const auto adopted = adopted_file(frame);
     if (!adopted) return {};
-    auto filter = read_adopted(damaged_, directory_, adopted->filter.file, any_filter, progress_);
+    auto filter = read_adopted(damaged_, directory_, adopted->value.file, any_filter, progress_);
     if (!filter && !is_damage(filter.error())) return filter.error();
     // The key then names nothing, and later changes of it are lost with the filter.
     if (!filter)
@@ -350,7 +350,7 @@ class Salvage {
   Freeing housekeeper_;
   keyspace::Keyspace keyspace_{{}, housekeeper_};
   LoadBuffer buffer_;
-  FilterPositions positions_;
+  ValuePositions positions_;
   std::vector<keyspace::Mirror> mirrors_;
   std::uint64_t cut_ = 0;
   std::uint32_t run_ = 0;  // that saved the generation

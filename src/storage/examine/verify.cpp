@@ -232,8 +232,8 @@ class Verification {
   // Checks the file of a filter that came whole. Damage in it is a finding, and the rest of the journal is
   // still read: unlike a damaged frame, it hides no other change.
   Result<void> look_at(const keyspace::Adopted& adopted) {
-    named_.insert(format::adopted_name(adopted.filter.file.number));
-    const auto filter = read_adopted(disk_, directory_, adopted.filter.file, any_filter, progress_);
+    named_.insert(format::adopted_name(adopted.value.file.number));
+    const auto filter = read_adopted(disk_, directory_, adopted.value.file, any_filter, progress_);
     if (!filter && !is_damage(filter.error())) return filter.error();
     if (!filter)
       find(fail(filter.error().code,

@@ -27,15 +27,15 @@ const char* read(BodyReader& body, format::DeadlineShape shape, keyspace::Deadli
   return deadline < 0 ? wrong_deadline : nullptr;
 }
 
-const char* read(BodyReader& body, format::AdoptedShape shape, keyspace::AdoptedFilter& filter) {
-  if (!body.take(shape) || !body.take(shape.image_bytes, filter.image)) return too_short;
+const char* read(BodyReader& body, format::AdoptedShape shape, keyspace::AdoptedValue& adopted) {
+  if (!body.take(shape) || !body.take(shape.image_bytes, adopted.image)) return too_short;
   if (shape.reserved != 0) return "a filter that came whole has flags that this build does not know";
-  filter.deadline = static_cast<keyspace::Deadline>(std::uint64_t{shape.deadline});
-  if (filter.deadline < 0) return wrong_deadline;
+  adopted.deadline = static_cast<keyspace::Deadline>(std::uint64_t{shape.deadline});
+  if (adopted.deadline < 0) return wrong_deadline;
   // Either a file or an image, and not both.
   if ((shape.file_number == 0) != (shape.image_bytes != 0) || shape.file_number > format::adopted_number_max)
     return "a filter that came whole is not in the record, and in no file";
-  filter.file = {.number = shape.file_number, .seal = shape.file_seal};
+  adopted.file = {.number = shape.file_number, .seal = shape.file_seal};
   return nullptr;
 }
 

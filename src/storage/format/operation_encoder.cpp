@@ -40,11 +40,11 @@ void shape(keyspace::Deadline deadline, format::DeadlineShape& into) {
   into.deadline = static_cast<std::uint64_t>(deadline);
 }
 
-void shape(const keyspace::AdoptedFilter& filter, format::AdoptedShape& into) {
-  into.deadline = static_cast<std::uint64_t>(filter.deadline);
-  into.file_number = filter.file.number;
-  into.file_seal = filter.file.seal;
-  into.image_bytes = static_cast<std::uint32_t>(filter.image.size());
+void shape(const keyspace::AdoptedValue& adopted, format::AdoptedShape& into) {
+  into.deadline = static_cast<std::uint64_t>(adopted.deadline);
+  into.file_number = adopted.file.number;
+  into.file_seal = adopted.file.seal;
+  into.image_bytes = static_cast<std::uint32_t>(adopted.image.size());
 }
 
 void shape(keyspace::MirrorState state, format::StateShape& into) {
@@ -69,7 +69,7 @@ std::span<const std::byte> tail(const Value& value) {
     return format::bytes_of(value);
   } else if constexpr (std::is_same_v<Value, std::span<const std::byte>>) {
     return value;
-  } else if constexpr (std::is_same_v<Value, keyspace::AdoptedFilter>) {
+  } else if constexpr (std::is_same_v<Value, keyspace::AdoptedValue>) {
     return value.image;
   } else {
     return {};
@@ -92,7 +92,7 @@ std::uint64_t operation_bytes_max(const keyspace::Mutation& change) {
 
 bool begins_frame(const keyspace::Mutation& change) {
   const auto* const adopted = std::get_if<keyspace::Adopted>(&change);
-  return adopted != nullptr && adopted->filter.file.number != 0;
+  return adopted != nullptr && adopted->value.file.number != 0;
 }
 
 // last_ may stay as it is. No key matches while has_key_ is false, so nothing joins it.

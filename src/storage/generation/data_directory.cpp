@@ -79,7 +79,7 @@ class DataDirectory::Implementation {
       drop_unfinished(place);
       return written.error();
     }
-    SEPAL_ASSERT(written->report.filters == snapshot.entries.size(),
+    SEPAL_ASSERT(written->report.value_count == snapshot.entries.size(),
                  "a generation has all filters of its cut");
     // Only after a success. A failed save leaves the older generation, and the next save links that one's
     // files.

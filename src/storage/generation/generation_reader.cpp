@@ -72,7 +72,7 @@ class GenerationReader {
     if (whole && items_ != manifest->item_count)
       return about(manifest_path.string(), damaged_at(0, "its count of items is not that of the filters"));
     return ReadGeneration{.report = {.name = format::generation_name(place_.number),
-                                     .filters = manifest->filter_count,
+                                     .value_count = manifest->filter_count,
                                      .bytes = manifest->byte_count + format::encode(*manifest).size(),
                                      .linked_bytes = 0,
                                      .journal_position = manifest->journal_position,

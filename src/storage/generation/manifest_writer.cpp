@@ -34,7 +34,7 @@ Result<GenerationReport> write_manifest(Disk& disk, const GenerationPlace& place
   if (auto done = (*file)->write_at(0, bytes); !done) return done.error();
   if (auto done = (*file)->sync(); !done) return done.error();
   return GenerationReport{.name = format::generation_name(place.number),
-                          .filters = manifest.filter_count,
+                          .value_count = manifest.filter_count,
                           .bytes = manifest.byte_count + bytes.size(),
                           .journal_position = manifest.journal_position};
 }

@@ -432,7 +432,7 @@ class Saver::Implementation {
   void log(const Result<GenerationReport>& report, const Order& order, double seconds) const {
     if (report) {
       log::write(log_level_, "save_finished", "save finished",
-                 {{"filters", report->filters},
+                 {{"filters", report->value_count},
                   {"bytes", report->bytes},
                   {"linked_bytes", report->linked_bytes},
                   {"seconds", seconds, 3},

@@ -38,35 +38,35 @@ Error refused(const Error& error) {
 }  // namespace
 
 // A file that a save has linked may have a position before the cut. From there to the cut the journal has
-// nothing of its filter (docs/formats.md), so there is nothing to leave out.
-void FilterPositions::note(const LoadedValue& loaded, const value::Value& filter) {
-  const value::Repeat repeat = value::row_of(filter).repeat;
+// nothing of its value (docs/formats.md), so there is nothing to leave out.
+void ValuePositions::note(const LoadedValue& loaded, const value::Value& value) {
+  const value::Repeat repeat = value::row_of(value).repeat;
   highest_.note(repeat, loaded.cut_position, loaded.journal_position);
   // Nothing is left out for a value whose records are applied again: its bytes may have been read later than
   // at its position (decisions/0027).
   if (repeat == value::Repeat::again || loaded.journal_position <= loaded.cut_position) return;
-  positions_[&filter] = {.position = loaded.journal_position, .database = loaded.database};
+  positions_[&value] = {.position = loaded.journal_position, .database = loaded.database};
 }
 
-bool FilterPositions::has(const value::Value& filter, std::uint64_t position) const {
-  // For most frames this spares the look-up: behind this position no filter has anything.
+bool ValuePositions::has(const value::Value& value, std::uint64_t position) const {
+  // For most frames this spares the look-up: behind this position no value has anything.
   if (position >= highest_.once) return false;
-  const auto noted = positions_.find(&filter);
+  const auto noted = positions_.find(&value);
   return noted != positions_.end() && position < noted->second.position;
 }
 
-void FilterPositions::forget(const value::Value* filter) {
-  if (!positions_.empty()) positions_.erase(filter);
+void ValuePositions::forget(const value::Value* value) {
+  if (!positions_.empty()) positions_.erase(value);
 }
 
-// The databases of the filters are kept for forget_database(): a flush frees many filters and names none.
-void FilterPositions::move(const value::Value& filter, std::uint32_t to_database) {
-  if (const auto noted = positions_.find(&filter); noted != positions_.end())
+// The databases of the values are kept for forget_database(): a flush frees many values and names none.
+void ValuePositions::move(const value::Value& value, std::uint32_t to_database) {
+  if (const auto noted = positions_.find(&value); noted != positions_.end())
     noted->second.database = to_database;
 }
 
-void FilterPositions::swap_databases(std::uint32_t database, std::uint32_t other) {
-  for (auto& [filter, noted] : positions_) {
+void ValuePositions::swap_databases(std::uint32_t database, std::uint32_t other) {
+  for (auto& [value, noted] : positions_) {
     if (noted.database == database) {
       noted.database = other;
     } else if (noted.database == other) {
@@ -75,7 +75,7 @@ void FilterPositions::swap_databases(std::uint32_t database, std::uint32_t other
   }
 }
 
-void FilterPositions::forget_database(std::uint32_t database) {
+void ValuePositions::forget_database(std::uint32_t database) {
   std::erase_if(positions_, [&](const auto& noted) { return noted.second.database == database; });
 }
 
@@ -86,7 +86,7 @@ std::optional<keyspace::Adopted> adopted_file(const JournalFrame& frame) {
   OperationDecoder decoder(frame.body);
   const auto operation = decoder.next();
   const auto* const adopted = operation ? std::get_if<keyspace::Adopted>(&(*operation)->change) : nullptr;
-  if (adopted == nullptr || adopted->filter.file.number == 0) return std::nullopt;
+  if (adopted == nullptr || adopted->value.file.number == 0) return std::nullopt;
   return *adopted;
 }
 
@@ -149,15 +149,15 @@ class JournalApplier::Applied {
   Result<void> operator()(const keyspace::Adopted& adopted) const {
     // Taken in any case, so that no filter is left over for a later operation.
     value::ValuePtr filter = std::exchange(applier_.brought_, nullptr);
-    if (adopted.filter.file.number == 0) {
-      auto decoded = value::value_of(adopted.filter.image, keyspace_.machine_limits());
+    if (adopted.value.file.number == 0) {
+      auto decoded = value::value_of(adopted.value.image, keyspace_.machine_limits());
       if (!decoded && decoded.error().code == Errc::unsupported_version)
         return fail(Errc::unsupported_version, "a newer version of Sepal wrote the filter");
       if (!decoded) return decoded.error();
       filter = std::move(*decoded);
     }
     positions_.forget(keyspace_.find(adopted.key));
-    if (filter != nullptr) return keyspace_.readopt(adopted.key, std::move(filter), adopted.filter.deadline);
+    if (filter != nullptr) return keyspace_.readopt(adopted.key, std::move(filter), adopted.value.deadline);
     if (auto lost = missing("a filter that is in a file does not begin a frame"); !lost) return lost;
     // What was under the key is gone even if the filter that replaced it is lost.
     static_cast<void>(keyspace_.remove(adopted.key));
@@ -228,7 +228,7 @@ class JournalApplier::Applied {
 
   JournalApplier& applier_;
   keyspace::Keyspace& keyspace_;
-  FilterPositions& positions_;
+  ValuePositions& positions_;
   std::uint64_t position_;
 };
 

@@ -50,7 +50,7 @@ class JournalApplier {
     lost,  // the filter was lost, so its operations are lost, too
   };
 
-  JournalApplier(keyspace::Keyspace& keyspace, FilterPositions positions,
+  JournalApplier(keyspace::Keyspace& keyspace, ValuePositions positions,
                  MissingKeys missing_keys = MissingKeys::damage)
       : keyspace_(keyspace), positions_(std::move(positions)), missing_keys_(missing_keys) {}
 
@@ -88,7 +88,7 @@ class JournalApplier {
   [[nodiscard]] Result<void> missing(const char* what) const;
 
   keyspace::Keyspace& keyspace_;
-  FilterPositions positions_;
+  ValuePositions positions_;
   MissingKeys missing_keys_;
   value::ValuePtr brought_;
   Counts counts_;

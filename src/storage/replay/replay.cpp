@@ -80,11 +80,11 @@ class Replay {
   Result<void> bring_file(const JournalFrame& frame) {
     const auto adopted = adopted_file(frame);
     if (!adopted) return {};
-    auto filter = read_adopted(disk_, directory_, adopted->filter.file, limits_,
+    auto filter = read_adopted(disk_, directory_, adopted->value.file, limits_,
                                [this](const Progress&) { return go_on(); });
     if (!filter)
       return is_damage(filter.error()) ? with_advice(filter.error(), restore_or_salvage) : filter.error();
-    named_.push_back({.number = adopted->filter.file.number,
+    named_.push_back({.number = adopted->value.file.number,
                       // Behind the frame: a generation that is cut there or later has the filter, and the
                       // file may go.
                       .position = frame.position + format::frame_bytes(frame.body.size()),

@@ -86,7 +86,7 @@ TEST_CASE("an import writes the filters of a stream") {
   SimulatedDisk disk;
   const auto report = import_of(disk, {10, large_capacity, 20}, {10, large_capacity, 20});
   REQUIRE(report);
-  CHECK(report->filters == 3);
+  CHECK(report->value_count == 3);
   const auto loaded = test::open_and_load(disk, "data");
   REQUIRE_FALSE(loaded.error);
   CHECK(loaded.filters.size() == 3);

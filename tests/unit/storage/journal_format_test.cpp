@@ -266,7 +266,7 @@ TEST_CASE("the record of an adopted filter has its image, or the number of its f
   CHECK(hexadecimal(encoder.bytes()) ==
         head("0a") + "0500000000000000" + zeros(8 + 8) + "03000000" + "00000000" + "112233");
   CHECK(encoder.bytes().size() ==
-        operation_bytes_max(keyspace::Adopted{.key = some_key, .filter = {.image = image}}));
+        operation_bytes_max(keyspace::Adopted{.key = some_key, .value = {.image = image}}));
   encoder.clear();
   encoder.adopted(some_key, {.file = {.number = 7, .seal = 9}});
   CHECK(hexadecimal(encoder.bytes()) ==

@@ -323,7 +323,7 @@ TEST_CASE_METHOD(Groups, "a request keeps its room until the commit") {
   const std::uint64_t most = test::small_segment_room;
   admit(most);
   remove("expired");
-  log().record(keyspace::Adopted{.key = key, .filter = {.file = {.number = 1, .seal = 2}}});
+  log().record(keyspace::Adopted{.key = key, .value = {.file = {.number = 1, .seal = 2}}});
   CHECK(log(1).admit(most) == Admission::later);
   log().commit();
   CHECK(log(1).admit(most) == Admission::granted);

@@ -128,7 +128,7 @@ TEST_CASE("a requested save is done, reported and counted") {
   saving.add("key");
   const auto report = saving.save();
   REQUIRE(report);
-  CHECK(report->filters == 1);
+  CHECK(report->value_count == 1);
   const SaverStatus status = saving.saver->status();
   CHECK_FALSE(status.running);
   CHECK(status.last_ok);
@@ -284,7 +284,7 @@ TEST_CASE("the last save waits for the running one, and saves later changes") {
   held.let_go();
   const auto report = last.get();
   REQUIRE(report);
-  CHECK(report->filters == 2);
+  CHECK(report->value_count == 2);
   CHECK(saving.saver->status().saves_done == 2);
 }
 

@@ -194,7 +194,7 @@ inline constexpr auto layout<keyspace::Renamed> = Layout(Operation::renamed, "re
 
 template <>
 inline constexpr auto layout<keyspace::Adopted> = Layout(Operation::adopted, "adopted",
-                                                         field<AdoptedShape>("", &keyspace::Adopted::filter));
+                                                         field<AdoptedShape>("", &keyspace::Adopted::value));
 
 template <>
 inline constexpr auto layout<keyspace::Moved> =

@@ -47,7 +47,7 @@ using ProgressSink = std::function<bool(const Progress&)>;
 
 struct GenerationReport {
   std::string name;  // empty: there was none to load
-  std::uint64_t filters = 0;
+  std::uint64_t value_count = 0;
   std::uint64_t bytes = 0;             // in all files
   std::uint64_t linked_bytes = 0;      // in files that a save did not write, because nothing changed in them
   std::uint64_t journal_position = 0;  // at the cut

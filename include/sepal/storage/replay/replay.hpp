@@ -15,16 +15,16 @@
 
 namespace sepal::storage {
 
-// The filters of a generation that were taken at a position of their own, behind the cut. Confined.
-class FilterPositions {
+// The values of a generation that were taken at a position of their own, behind the cut. Confined.
+class ValuePositions {
  public:
-  // Notes a loaded filter that was put under its key.
-  void note(const LoadedValue& loaded, const value::Value& filter);
-  // Whether the filter has what happened at `position` already.
-  [[nodiscard]] bool has(const value::Value& filter, std::uint64_t position) const;
-  // The filter is gone, and another may get its address.
-  void forget(const value::Value* filter);
-  void move(const value::Value& filter, std::uint32_t to_database);
+  // Notes a loaded value that was put under its key.
+  void note(const LoadedValue& loaded, const value::Value& value);
+  // Whether the value has what happened at `position` already.
+  [[nodiscard]] bool has(const value::Value& value, std::uint64_t position) const;
+  // The value is gone, and another may get its address.
+  void forget(const value::Value* value);
+  void move(const value::Value& value, std::uint32_t to_database);
   void swap_databases(std::uint32_t database, std::uint32_t other);
   void forget_database(std::uint32_t database);
   void clear() { positions_.clear(); }
@@ -42,7 +42,7 @@ class FilterPositions {
 
 struct ReplayStart {
   std::uint64_t cut = 0;                    // the generation's cut; 0 when there is none
-  FilterPositions positions;                // those of its filters
+  ValuePositions positions;                 // those of its values
   std::vector<keyspace::Mirror> mirrors{};  // from the generation; their filters are under their keys
   std::uint32_t run = 0;                    // that saved the generation; 0 when there is none
 };

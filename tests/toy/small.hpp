@@ -24,7 +24,7 @@
 
 namespace sepal::value {
 
-struct WholeFacts {
+struct SmallFacts {
   std::string_view type_name;
   std::string_view word;
   std::string_view magic;       // 4 bytes, with which no other image and no payload begins
@@ -34,7 +34,7 @@ struct WholeFacts {
 // A class Class of such a kind derives from this, has a constructor without arguments, and:
 //
 //     static constexpr Kind own_kind;
-//     static constexpr WholeFacts facts;
+//     static constexpr SmallFacts facts;
 //     std::uint64_t byte_count() const;              KindRow::byte_count
 //     std::uint64_t item_count() const;              at most 2^32 - 1
 //     std::string text() const;                      the members below are told the same text, or any other
@@ -43,17 +43,17 @@ struct WholeFacts {
 //     static std::string_view name_of(std::uint8_t what);         of a change: "learned"
 //
 // Const members are shared, the others exclusive.
-class WholeValue : public Value {
+class SmallValue : public Value {
  public:
   [[nodiscard]] std::uint64_t changes() const { return changes_; }
   [[nodiscard]] std::uint64_t identity() const { return identity_; }
 
  protected:
-  explicit WholeValue(Kind kind) : Value(kind) {}
+  explicit SmallValue(Kind kind) : Value(kind) {}
 
  private:
   template <class Class>
-  friend struct Whole;
+  friend struct SmallKind;
   struct Loading {
     std::string body;
     std::uint64_t text_bytes = 0;
@@ -68,7 +68,7 @@ class WholeValue : public Value {
 
 // The functions of the row.
 template <class Class>
-struct Whole {
+struct SmallKind {
   static constexpr std::size_t head_bytes = 16;
   static constexpr std::string_view magic = Class::facts.magic;
   static_assert(magic.size() == sizeof(std::uint32_t));
@@ -88,10 +88,10 @@ struct Whole {
 
   // --- the image ------------------------------------------------------------------------------------------
 
-  static Result<WholeValue::Loading> read(std::span<const std::byte> head) {
+  static Result<SmallValue::Loading> read(std::span<const std::byte> head) {
     if (head.size() < head_bytes || !text_of(head).starts_with(magic))
       return fail(Errc::damaged, "the head of a small value is cut short");
-    WholeValue::Loading loading;
+    SmallValue::Loading loading;
     loading.item_count = load_little_endian<std::uint32_t>(head.data() + magic.size());
     loading.text_bytes = load_little_endian<std::uint64_t>(head.data() + 8);
     if (loading.text_bytes > Class::facts.bytes_max)
@@ -111,7 +111,7 @@ struct Whole {
     if (sizeof(Class) + loading->text_bytes > limits.bytes_max) return fail(Errc::too_large);
     const ValuePtr made(new Class);
     loading->body.resize(padded(loading->text_bytes));
-    in(*made).loading_ = std::make_unique<WholeValue::Loading>(std::move(*loading));
+    in(*made).loading_ = std::make_unique<SmallValue::Loading>(std::move(*loading));
     return made;
   }
   static void fill_body(Value& value, std::uint64_t offset, std::span<const std::byte> from) {
