@@ -125,9 +125,9 @@ void append_allocator(const AllocatorUsage& heap, InfoLines& lines) {
   lines.count("allocator_allocated", heap.allocated_bytes).count("allocator_active", heap.active_bytes);
   lines.count("allocator_resident", heap.resident_bytes).zeros({"allocator_muzzy"});
 }
-void append_excess(std::string_view name, std::uint64_t all, std::uint64_t part, InfoLines& lines) {
-  lines.real(std::string(name) + "_ratio", ratio(all, part), 2);
-  lines.count(std::string(name) + "_bytes", all - std::min(all, part));
+void append_excess(std::string_view name, std::uint64_t taken, std::uint64_t used, InfoLines& lines) {
+  lines.real(std::string(name) + "_ratio", ratio(taken, used), 2);
+  lines.count(std::string(name) + "_bytes", taken - std::min(taken, used));
 }
 // What an operator can act on is the heap: big filters and the journal are mappings, and have no holes.
 void append_allocator_ratios(const ProcessUsage& usage, InfoLines& lines) {
