@@ -19,7 +19,7 @@ extern const value::KindRow string_row;
 inline constexpr std::size_t image_head_bytes = 88;
 using ImageHead = std::array<std::byte, image_head_bytes>;
 
-// Of a string of so many bytes, at most string_bytes_max.
+// The head and the body of the image of a string that has so many bytes, at most string_bytes_max.
 [[nodiscard]] ImageHead image_head(std::uint64_t byte_count);
 [[nodiscard]] std::uint64_t image_body_bytes(std::uint64_t byte_count);
 
