@@ -33,7 +33,7 @@ complete -c sepald -l dir -r -F -d 'directory for the data; made when missing (d
 complete -c sepald -l import-dir -r -F -d 'directory of the files that BF.IMPORT reads and BF.EXPORT writes; empty: neither is taken (default "")'
 complete -c sepald -l save-interval -x -d 'time between saves; 0: only on command and at stop (default "1h")'
 complete -c sepald -l journal -x -a 'off everysec always' -d 'what the journal promises of an answered change: always (it survives a power cut), everysec (that, after a second; the end of the process at once) or off (default "everysec")'
-complete -c sepald -l journal-segment -x -d 'size of a file of the journal; some are made ahead (default "64mb")'
+complete -c sepald -l journal-segment -x -d 'the most that a file of the journal has; some are made ahead (default "64mb")'
 complete -c sepald -l journal-save-percent -x -d 'a save begins when the journal is longer than this percentage of the memory in use; 0: never (default 100)'
 complete -c sepald -l journal-save-min -x -d 'a shorter journal leads to no save (default "64mb")'
 complete -c sepald -l journal-size-max -x -d 'room on the disk for the journal and the files it names, before a save has to end; 0: no bound (default "512mb")'

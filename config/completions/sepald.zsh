@@ -36,7 +36,7 @@ _arguments \
   '--import-dir=[directory of the files that BF.IMPORT reads and BF.EXPORT writes; empty\: neither is taken (default "")]:text:_files' \
   '--save-interval=[time between saves; 0\: only on command and at stop (default "1h")]:time:' \
   '--journal=[what the journal promises of an answered change\: always (it survives a power cut), everysec (that, after a second; the end of the process at once) or off (default "everysec")]:off or everysec or always:(off everysec always)' \
-  '--journal-segment=[size of a file of the journal; some are made ahead (default "64mb")]:size:' \
+  '--journal-segment=[the most that a file of the journal has; some are made ahead (default "64mb")]:size:' \
   '--journal-save-percent=[a save begins when the journal is longer than this percentage of the memory in use; 0\: never (default 100)]:number:' \
   '--journal-save-min=[a shorter journal leads to no save (default "64mb")]:size:' \
   '--journal-size-max=[room on the disk for the journal and the files it names, before a save has to end; 0\: no bound (default "512mb")]:size:' \

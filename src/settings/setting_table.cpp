@@ -266,8 +266,8 @@ constexpr auto table = with_groups(std::to_array<Setting>({
                 "(that, after a second; the end of the process at once) or off",
                 RedisName{"appendonly"}),
     row<&Settings::journal_segment_bytes>("journal_segment",
-                                          "size of a file of the journal; some are made ahead", Kind::bytes,
-                                          Range{storage::journal_segment_bytes_min, gb}),
+                                          "the most that a file of the journal has; some are made ahead",
+                                          Kind::bytes, Range{storage::journal_segment_bytes_min, gb}),
     row<&Settings::runtime, &RuntimeOptions::journal_save_percent>(
         "journal_save_percent",
         "a save begins when the journal is longer than this percentage of the memory in use; 0: never",

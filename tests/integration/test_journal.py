@@ -1,5 +1,6 @@
 """The journal's policies through kill -9, and changes of them in a running server."""
 
+import os
 import pathlib
 import threading
 import time
@@ -135,6 +136,28 @@ class JournalTest(DaemonTest):
         files = lambda: len(list(pathlib.Path(self.directory).glob("journal-*")))
         self.eventually("segments are left", lambda: files() <= 5)
         self.assertLess(int(client.info()["journal_since_save"]), 8 << 20)
+
+    def test_a_server_without_changes_takes_little_of_the_disk_and_the_files_grow_with_changes(self):
+        daemon = self.start()
+
+        def taken():
+            return sum(path.stat().st_blocks * 512 for path in pathlib.Path(self.directory).rglob("*"))
+
+        with Client.of(daemon) as client:
+            def reserve():
+                return int(client.info()["disk_reserve_bytes"])
+
+            # An add begins the segment that is in use. The reserve is made after the others.
+            client.call("BF.ADD", "k", "item")
+            self.eventually("there is no reserve", lambda: reserve() > 0 and int(client.info()["journal_bytes"]) > 3 << 20)
+            self.assertLess(taken(), 8_000_000)
+            client.call("BF.RESERVE", "load", "0.001", "1000000")
+            for first in range(0, 200_000, 1000):
+                client.call("BF.MADD", "load", *range(first, first + 1000))
+            if os.statvfs(self.directory).f_bavail * os.statvfs(self.directory).f_frsize < 1 << 30:
+                return
+            self.eventually("the reserve does not grow", lambda: reserve() > 4 << 21)
+            self.assertGreater(taken(), 32_000_000)
 
     def test_config_set_switches_the_journal_off_and_on(self):
         daemon = self.start()

@@ -22,6 +22,7 @@ inline constexpr std::uint64_t small_segment_room =
     small_segment_bytes - sizeof(storage::format::SegmentHeader);
 inline constexpr storage::JournalOptions small_journal{.policy = storage::JournalPolicy::everysec,
                                                        .segment_bytes = small_segment_bytes,
+                                                       .first_segment_bytes = small_segment_bytes,
                                                        .segments_ahead = 2,
                                                        .sync_interval = std::chrono::milliseconds(1),
                                                        .threaded = false};

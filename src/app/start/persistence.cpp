@@ -11,6 +11,10 @@
 namespace sepal::app {
 namespace {
 
+// Where there is much data, clients may soon change much: the journal begins with segments of this part of
+// it.
+constexpr std::uint64_t segments_of_data = 16;
+
 double seconds_from(SteadyTime start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -57,15 +61,17 @@ Result<void> Persistence::open(const storage::Saver::Loaded& loaded, std::uint64
   // The saver is made first, because the journal's thread may call it at once. Requests find neither before
   // begin().
   auto saver = std::make_unique<storage::Saver>(*data_, *keyspace_, gate_, saver_callbacks(), loaded);
-  auto journal = storage::Journal::open(
-      disk_, data_->path(), position, workers_.size() + logs_beside_workers,
-      {.policy = policy, .segment_bytes = facts_.journal_segment_bytes, .lineage = lineage_},
-      {.on_progress = [this] { callbacks_.journal_progressed(); },
-       .on_save_needed = [&demanding = *saver] { demanding.demand(); },
-       .on_room_needed = [&asked = *saver] { asked.make_room(); },
-       .bytes_max = [this] { return journal_bytes_max(); },
-       .bytes_beside = [this] { return adopted_files_->byte_count(); }},
-      reserve_.get());
+  auto journal = storage::Journal::open(disk_, data_->path(), position, workers_.size() + logs_beside_workers,
+                                        {.policy = policy,
+                                         .segment_bytes = facts_.journal_segment_bytes,
+                                         .first_segment_bytes = keyspace_->memory_used() / segments_of_data,
+                                         .lineage = lineage_},
+                                        {.on_progress = [this] { callbacks_.journal_progressed(); },
+                                         .on_save_needed = [&demanding = *saver] { demanding.demand(); },
+                                         .on_room_needed = [&asked = *saver] { asked.make_room(); },
+                                         .bytes_max = [this] { return journal_bytes_max(); },
+                                         .bytes_beside = [this] { return adopted_files_->byte_count(); }},
+                                        reserve_.get());
   if (!journal) return journal.error();
   opened_saver_ = std::move(saver);
   opened_journal_ = std::move(*journal);

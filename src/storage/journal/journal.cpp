@@ -11,6 +11,7 @@
 #include <sepal/storage/journal/journal.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <thread>
 #include <utility>
@@ -28,9 +29,16 @@ constexpr std::uint64_t first_pages_bytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t segment_bytes_unit = 4096;
 // A small segment holds at least this many of the longest frames.
 constexpr std::uint64_t frames_in_small_segment = 4;
+// A segment is at most so many times as long as what was recorded before it. A client at full speed fills the
+// two segments ahead before the thread has made the next, if this is much less.
+constexpr std::uint64_t growth_max = 16;
 // Small segments that may be made beyond the bound of the journal, until a save succeeds.
 constexpr std::size_t freeing_segments_max = 8;
 static_assert(first_pages_bytes <= journal_segment_bytes_min);
+
+std::uint64_t whole_units(std::uint64_t bytes) {
+  return bytes + (0 - bytes) % segment_bytes_unit;
+}
 
 }  // namespace
 
@@ -43,7 +51,9 @@ class JournalThread final : public Journal {
         options_(options),
         callbacks_(std::move(callbacks)),
         reserve_(reserve),
+        began_at_(position),
         core_(options, position),
+        segment_bytes_(std::clamp(options.first_segment_bytes, segment_bytes_min(), options.segment_bytes)),
         add_counts_(worker_count),
         synced_file_(disk, directory_),
         told_durable_(position) {
@@ -58,6 +68,7 @@ class JournalThread final : public Journal {
 
   Result<void> open() {
     if (auto found = take_over_segments(); !found) return found;
+    if (reserve_ != nullptr) reserve_->demand(reserve_piece_bytes(segment_bytes_));
     core_.reserve_is_whole(reserve_ == nullptr || reserve_->whole());
     if (options_.policy != JournalPolicy::off) {
       if (auto begun = begin(); !begun) return begun;
@@ -162,8 +173,30 @@ class JournalThread final : public Journal {
            (JournalSegment::room_of(options_.segment_bytes) - core_.frame_bytes_max());
   }
 
+  // The least that a segment has, whatever it is for.
+  [[nodiscard]] std::uint64_t segment_bytes_min() const {
+    return std::min(whole_units(frames_in_small_segment * core_.frame_bytes_max()), options_.segment_bytes);
+  }
+  // The next segments for changes of any kind become longer with what was recorded. On a disk without much
+  // room they stay as they are: then those that a save removes leave room for as many others.
+  void grow_segments() {
+    const std::uint64_t recorded = std::min(core_.position() - began_at_, options_.segment_bytes);
+    const std::uint64_t wanted = std::min(std::bit_floor(growth_max * recorded), options_.segment_bytes);
+    if (wanted <= segment_bytes_) return;
+    const auto free = disk_.free_bytes(directory_);
+    const std::uint64_t needed = core_.failed_save().lacking_bytes + core_.segments_to_restart() * wanted +
+                                 Reserve::piece_count * reserve_piece_bytes(wanted);
+    if (!free || *free >= needed) segment_bytes_ = wanted;
+  }
+  // The reserve has its full size when the segments have.
+  [[nodiscard]] std::uint64_t reserve_piece_bytes(std::uint64_t segment_bytes) const {
+    if (reserve_ == nullptr) return 0;
+    return std::max(reserve_->piece_bytes_max() / (options_.segment_bytes / segment_bytes),
+                    segment_bytes_min());
+  }
+
   Result<void> begin() {
-    auto first = make_segment(options_.segment_bytes);
+    auto first = make_segment(segment_bytes_);
     if (first) {
       core_.add_segment(std::move(*first));
       return {};
@@ -252,9 +285,10 @@ class JournalThread final : public Journal {
   void prepare_segments() {
     // Progress is told after failures too: clients that wait for room ask again, and get their refusal.
     if (!keep_reserve()) return tell_progress();
+    grow_segments();
     while (core_.wants_segment()) {
       if (!may_grow()) break;
-      auto segment = make_segment(options_.segment_bytes);
+      auto segment = make_segment(segment_bytes_);
       if (!segment) {
         core_.preparing_failed(segment.error().detail);
         if (segment.error().code == Errc::disk_full) ask_for_room();
@@ -263,6 +297,8 @@ class JournalThread final : public Journal {
       core_.add_segment(std::move(*segment));
     }
     tell_progress();
+    // Last, because clients may wait for the segments.
+    if (reserve_ != nullptr) reserve_->grow(reserve_piece_bytes(segment_bytes_));
   }
 
   // New room goes to the reserve first, then to the journal (docs/decisions/0020).
@@ -287,7 +323,7 @@ class JournalThread final : public Journal {
     const JournalCore::FailedSave failed = core_.failed_save();
     const std::uint64_t bytes_max = callbacks_.bytes_max ? callbacks_.bytes_max() : 0;
     const std::uint64_t taken = byte_count_.load(std::memory_order_relaxed) + bytes_beside();
-    if (bytes_max != 0 && taken + options_.segment_bytes > bytes_max) {
+    if (bytes_max != 0 && taken + segment_bytes_ > bytes_max) {
       ask_for_room();
       if (failed.reason.empty()) {
         core_.preparing_waits();
@@ -300,7 +336,7 @@ class JournalThread final : public Journal {
     if (failed.lacking_bytes == 0) return true;
     // If the file system does not tell its free space, no room is kept for the save.
     const auto free = disk_.free_bytes(directory_);
-    if (!free || *free >= failed.lacking_bytes + options_.segment_bytes) return true;
+    if (!free || *free >= failed.lacking_bytes + segment_bytes_) return true;
     if (callbacks_.on_room_needed) callbacks_.on_room_needed();
     core_.preparing_failed(
         "the last save did not fit on the disk, and the room that is left is kept for the next: " +
@@ -325,10 +361,9 @@ class JournalThread final : public Journal {
   // With so much room the reserve is whole again, and the journal grows.
   [[nodiscard]] std::string with_way_out(const Error& error) const {
     if (error.code != Errc::disk_full) return error.detail;
-    const std::uint64_t missing =
-        reserve_ == nullptr ? 0 : Reserve::piece_count * reserve_->piece_bytes() - reserve_->byte_count();
-    return error.detail + "; free " + std::to_string(missing + options_.segment_bytes) +
-           " bytes on the disk of " + directory_.string();
+    const std::uint64_t missing = reserve_ == nullptr ? 0 : reserve_->missing_bytes();
+    return error.detail + "; free " + std::to_string(missing + segment_bytes_) + " bytes on the disk of " +
+           directory_.string();
   }
 
   void prepare_for_freeing() {
@@ -348,14 +383,16 @@ class JournalThread final : public Journal {
     tell_progress();
   }
 
+  [[nodiscard]] std::uint64_t freeing_segment_bytes() const {
+    const std::uint64_t piece_bytes = reserve_ == nullptr ? 0 : reserve_->piece_bytes();
+    // Never below what the longest frames need, even if a piece of the reserve is smaller.
+    return std::clamp(piece_bytes, segment_bytes_min(), options_.segment_bytes);
+  }
+
   // Makes a small segment, about as large as one piece of the reserve; the smallest there may be if the
   // reserve is used up and the disk has no more room than that.
   Result<std::unique_ptr<JournalSegment>> make_freeing_segment() {
-    // The size is never below what the longest frames need, even if a piece of the reserve is smaller.
-    const std::uint64_t bytes_min =
-        std::min(frames_in_small_segment * core_.frame_bytes_max(), options_.segment_bytes);
-    const std::uint64_t bytes =
-        std::clamp(reserve_ == nullptr ? 0 : reserve_->piece_bytes(), bytes_min, options_.segment_bytes);
+    const std::uint64_t bytes = freeing_segment_bytes();
     auto segment = make_segment(bytes);
     while (!segment && segment.error().code == Errc::disk_full && reserve_ != nullptr &&
            reserve_->give_to_journal()) {
@@ -363,8 +400,8 @@ class JournalThread final : public Journal {
       core_.reserve_is_whole(false);
       segment = make_segment(bytes);
     }
-    if (!segment && segment.error().code == Errc::disk_full && bytes > bytes_min)
-      segment = make_segment(bytes_min);
+    if (!segment && segment.error().code == Errc::disk_full && bytes > segment_bytes_min())
+      segment = make_segment(segment_bytes_min());
     return segment;
   }
 
@@ -372,7 +409,8 @@ class JournalThread final : public Journal {
   void restart() {
     // If a segment cannot be made, the next try goes on with those that are in fresh_ already.
     while (fresh_.size() < core_.segments_to_restart()) {
-      auto segment = make_segment(options_.segment_bytes);
+      // As long as any of those that it stands in for: workers hold reserves in their room.
+      auto segment = make_segment(std::max(segment_bytes_, freeing_segment_bytes()));
       if (!segment) {
         core_.preparing_failed(segment.error().detail);
         return;
@@ -513,7 +551,9 @@ class JournalThread final : public Journal {
   const JournalOptions options_;
   const Callbacks callbacks_;
   Reserve* const reserve_;  // null: no reserve
+  const std::uint64_t began_at_;
   JournalCore core_;
+  std::uint64_t segment_bytes_;  // of the next segment for changes of any kind
   std::vector<AddCount> add_counts_;
   std::vector<std::unique_ptr<JournalLog>> logs_;
   // Gauges. Relaxed: nothing is ordered by them.
@@ -543,7 +583,8 @@ Result<std::unique_ptr<Journal>> Journal::open(Disk& disk, Path directory, std::
                                                Callbacks callbacks, Reserve* reserve) {
   JournalOptions checked = options;
   checked.segments_ahead = std::max(options.segments_ahead, 1U);
-  checked.segment_bytes += (0 - checked.segment_bytes) % segment_bytes_unit;
+  checked.segment_bytes = whole_units(checked.segment_bytes);
+  checked.first_segment_bytes = whole_units(checked.first_segment_bytes);
   auto journal = std::make_unique<JournalThread>(disk, std::move(directory), position, worker_count, checked,
                                                  std::move(callbacks), reserve);
   if (auto opened = journal->open(); !opened) return opened.error();

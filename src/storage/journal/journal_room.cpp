@@ -6,6 +6,13 @@ namespace sepal::storage {
 
 using keyspace::Change;
 
+namespace {
+
+// A worker takes at most this part of the room at a time, so that the first workers leave some to the others.
+constexpr std::uint64_t reserves_in_room_min = 16;
+
+}  // namespace
+
 std::uint64_t JournalRoom::room() const {
   std::uint64_t bytes = 0;
   if (active_) bytes = active_->room();
@@ -26,8 +33,8 @@ bool JournalRoom::reserve(std::uint64_t& reserve, std::uint64_t lacking, Change 
   const std::uint64_t available = unreserved();
   if (lacking > available || (freeing_only_ && change != Change::frees)) return false;
   // Room that is kept for changes that free must not end up in the reserve of another change.
-  const std::uint64_t taken =
-      freeing_only_ ? lacking : std::min(available, std::max(lacking, shares_.reserve_bytes));
+  const std::uint64_t usual = std::min(shares_.reserve_bytes, available / reserves_in_room_min);
+  const std::uint64_t taken = freeing_only_ ? lacking : std::max(lacking, usual);
   reserve += taken;
   reserved_ += taken;
   return true;

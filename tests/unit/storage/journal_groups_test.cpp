@@ -16,6 +16,7 @@ namespace {
 JournalOptions smallest_segments() {
   JournalOptions options = test::small_journal;
   options.segment_bytes = journal_segment_bytes_min;
+  options.first_segment_bytes = options.segment_bytes;
   return options;
 }
 

@@ -67,6 +67,32 @@ TEST_CASE_METHOD(JournalFixture, "segments are prepared ahead by the thread, and
   disk.set_observer({});
 }
 
+TEST_CASE_METHOD(JournalFixture, "segments begin small, and grow with what is recorded") {
+  JournalOptions options = test::small_journal;
+  options.segment_bytes = 64 << 10;
+  options.first_segment_bytes = 0;
+  open(options);
+  const auto longest = [&] {
+    std::uint64_t bytes = 0;
+    for (const std::string& name : names())
+      if (format::segment_number(name))
+        bytes = std::max(bytes, *(*disk.open(Path(directory) / name))->size());
+    return bytes;
+  };
+  // Four of the longest frames, of an eighth of the longest segment each.
+  CHECK(longest() == options.segment_bytes / 2);
+  CHECK(journal->status().byte_count == 2 * longest());
+  add(0);
+  journal->work();
+  CHECK(longest() == options.segment_bytes / 2);
+  std::uint64_t adds = 1;
+  for (; journal->position() < options.segment_bytes / 2; journal->work()) REQUIRE(add(adds++));
+  CHECK(longest() == options.segment_bytes);
+  for (; journal->position() < 4 * options.segment_bytes; journal->work()) REQUIRE(add(adds++));
+  CHECK(longest() == options.segment_bytes);
+  CHECK(added() == test::numbers_from(0, adds));
+}
+
 TEST_CASE_METHOD(JournalFixture, "a request without room is put off until the thread has prepared some") {
   open();
   const std::uint64_t adds = fill(10);

@@ -3,6 +3,9 @@
 //     worker 0: WorkerLog --frames--> \                          /--> sync, by the journal's thread
 //     worker 1: WorkerLog --frames-->  [ active segment, mapped ]---> next segments, prepared ahead by it
 //
+// The first segments and the reserve are small, and grow with what is recorded, so an unused server takes
+// little of the disk.
+//
 // A worker copies a frame into the mapped segment under a short lock, without a system call. From then on the
 // death of the process loses nothing. The journal's thread syncs, makes new segments and removes old ones. A
 // worker never waits for it: when there is no room, the worker admits no change.
@@ -45,11 +48,14 @@ inline constexpr std::uint64_t journal_segment_bytes_min = std::uint64_t{2} << 2
 
 struct JournalOptions {
   JournalPolicy policy = JournalPolicy::everysec;
-  std::uint64_t segment_bytes = std::uint64_t{64} << 20;  // rounded up to 4096
-  std::uint32_t segments_ahead = 2;                       // prepared beside the active one, at least 1
-  std::chrono::milliseconds sync_interval{1000};          // under `everysec`
-  bool threaded = true;                                   // false: work() is called instead; for tests
-  Lineage lineage{};                                      // of new segments, and of SYNCED
+  std::uint64_t segment_bytes = std::uint64_t{64} << 20;  // the most; rounded up to 4096
+  // The first segments have so many, and at least four of the longest frames. The others grow with what is
+  // recorded.
+  std::uint64_t first_segment_bytes = 0;
+  std::uint32_t segments_ahead = 2;               // prepared beside the active one, at least 1
+  std::chrono::milliseconds sync_interval{1000};  // under `everysec`
+  bool threaded = true;                           // false: work() is called instead; for tests
+  Lineage lineage{};                              // of new segments, and of SYNCED
 };
 
 struct JournalStatus {
