@@ -32,6 +32,7 @@ constexpr std::uint64_t bytes_max = kb * gb;              // one request, or one
 constexpr std::uint64_t memory_bytes_max = kb * kb * gb;  // all filters; beyond any machine
 constexpr std::uint64_t seconds_max = 2'147'483'647;      // as in the reference
 constexpr std::uint64_t threads_max = 1024;
+constexpr std::uint64_t storage_threads_max = 64;
 constexpr std::uint64_t path_length_max = 4095;
 constexpr std::uint64_t socket_path_length_max = 107;  // sockaddr_un holds no more
 constexpr std::uint64_t address_length_max = 45;       // of IPv6, with an IPv4 address at its end
@@ -290,6 +291,11 @@ constexpr auto table = with_groups(std::to_array<Setting>({
         "save_bandwidth",
         "bytes that a save writes in a second, but for the one at stop; 0: as many as the disk takes",
         Kind::bytes, Range{0, bytes_max}),
+    row<&Settings::storage_threads>(
+        "storage_threads",
+        "threads that pack small filters for a save, or read and check filters at a start; 0: one for each "
+        "core, or fewer if the container has less CPU time, and 16 at most",
+        Range{0, storage_threads_max}, InConfig::shown),
     row<&Settings::stop_seconds_max>("stop_seconds_max", "time an orderly stop may take, its save included",
                                      Kind::seconds, Range{1, seconds_max}, InConfig::shown,
                                      Parameter{"shutdown-timeout"}),
@@ -400,6 +406,9 @@ std::uint32_t default_threads() {
   return cpus > 0 && cpus < cores ? static_cast<std::uint32_t>(std::ceil(cpus)) : cores;
 }
 
+// One thread writes what the others pack, or puts what they read under its keys: more of them would wait.
+constexpr std::uint32_t default_storage_threads_max = 16;
+
 }  // namespace
 
 std::string Setting::flag() const {
@@ -424,6 +433,9 @@ const Setting* find_setting(std::string_view key) {
 
 Result<void> complete(Settings& settings) {
   settings.server.worker_count = settings.threads == 0 ? default_threads() : settings.threads;
+  settings.data.thread_count = settings.storage_threads == 0
+                                   ? std::min(default_threads(), default_storage_threads_max)
+                                   : settings.storage_threads;
   if (settings.server.bind.empty() && settings.server.unix_socket.empty()) {
     return fail(Errc::invalid_setting,
                 "bind names no address and unixsocket no path: no client could connect; set one of them");

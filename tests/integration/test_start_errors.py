@@ -29,6 +29,7 @@ WRONG_VALUES = {
     **dict.fromkeys("port tls_port http_port".split(), ["65536", "x"]),
     **dict.fromkeys("tls_auth_clients protected_mode http_tls".split(), ["maybe", ""]),
     **dict.fromkeys("threads uploads_max".split(), ["1025", "-1"]),
+    "storage_threads": ["65", "-1"],
     "bind": ["", " "], "unixsocket_mode": ["8", "rwx"], "tls_auth_clients_user": ["OU", ""], "tls_protocols": ["TLSv1.1", ""],
     "maxclients": ["0", "1000001"], "timeout": ["-1", "5 parsecs"], "requirepass": ["x" * 20_000],
     "acllog_max_len": ["-1", "10001"], "script_memory_max": ["15mb", "x"], "journal": ["sometimes", ""],

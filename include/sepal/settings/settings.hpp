@@ -6,6 +6,7 @@
 #include <sepal/command/run/services.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/server/server.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
 #include <sepal/storage/journal/journal.hpp>
 #include <sepal/tls/options.hpp>
 
@@ -53,6 +54,8 @@ struct Settings {
   std::uint32_t threads = 0;           // 0: as many as can run; the result is server.worker_count
   std::optional<std::uint64_t> seed;   // fixed seed for new filters; none: the data directory's seed
   std::uint64_t journal_segment_bytes = storage::JournalOptions().segment_bytes;
+  std::uint32_t storage_threads = 0;  // 0: as many as can run, up to a bound; the result is data.thread_count
+  storage::DataDirectoryOptions data;
   std::uint64_t disk_reserve_bytes = std::uint64_t{32} << 20;  // 0: no reserve is kept
   std::uint32_t stop_seconds_max = 60;  // after SIGTERM; then the process ends without a finished save
   std::string user;                     // empty: none

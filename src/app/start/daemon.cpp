@@ -140,6 +140,10 @@ Daemon::Daemon(settings::Settings settings, StopSignal& stop_signal, ServiceMana
 // A start that failed has not gone through stop().
 Daemon::~Daemon() {
   stop_signal_.at_hang_up({});
+  // The process ends, and the system takes all its memory at once. To free millions of values one by one
+  // would take seconds. The pointer keeps them from being reported as leaks.
+  [[maybe_unused]] static const keyspace::Keyspace* volatile left_to_the_system = nullptr;
+  left_to_the_system = keyspace_.release();
 }
 
 Result<void> Daemon::run() {
@@ -182,8 +186,8 @@ Result<void> Daemon::read_files() {
 }
 
 Result<void> Daemon::open_data() {
-  auto opened =
-      storage::DataDirectory::open(*disk_, settings_.data_directory, random_number(), settings_.seed);
+  auto opened = storage::DataDirectory::open(*disk_, settings_.data_directory, random_number(),
+                                             settings_.seed, settings_.data);
   if (!opened) return with_advice_about_directory(opened.error());
   if (!settings_.import_directory.empty()) {
     auto apart = check_import_folder(settings_.import_directory, settings_.data_directory);

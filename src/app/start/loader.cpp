@@ -3,7 +3,9 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/log/event.hpp>
 
+#include <array>
 #include <chrono>
+#include <string_view>
 #include <utility>
 
 namespace sepal::app {
@@ -58,6 +60,7 @@ Result<storage::GenerationReport> Loader::load(storage::DataDirectory& data) {
 
 Result<void> Loader::take(std::span<storage::LoadedValue> filters) {
   const GateClosed closed(gate_);
+  prefetch(filters);
   for (storage::LoadedValue& loaded : filters) {
     SEPAL_ASSERT(loaded.value != nullptr, "a key is loaded without its filter");
     auto done =
@@ -69,6 +72,20 @@ Result<void> Loader::take(std::span<storage::LoadedValue> filters) {
     ++status_.filters;
   }
   return {};
+}
+
+// The keys come in the order of another process's hashes, so each goes to a place that no cache holds.
+void Loader::prefetch(std::span<const storage::LoadedValue> filters) const {
+  std::array<std::string_view, 64> keys;
+  std::size_t count = 0;
+  for (std::size_t index = 0; index < filters.size(); ++index) {
+    const storage::LoadedValue& loaded = filters[index];
+    keys[count++] = loaded.key;
+    const bool last = index + 1 == filters.size() || filters[index + 1].database != loaded.database;
+    if (count < keys.size() && !last) continue;
+    keyspace_.prefetch(loaded.database, std::span(keys).first(count));
+    count = 0;
+  }
 }
 
 Result<storage::ReplayReport> Loader::replay(storage::Disk& disk, const storage::Path& directory,

@@ -34,6 +34,8 @@ class Loader {
 
  private:
   Result<void> take(std::span<storage::LoadedValue> filters);
+  // Called with the gate closed.
+  void prefetch(std::span<const storage::LoadedValue> filters) const;
   // False: give up.
   bool note(const storage::Progress& progress);
   // Called with the gate closed. Whether it is time for a line in the log.

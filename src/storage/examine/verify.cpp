@@ -107,16 +107,16 @@ class Verification {
       return Result<void>();
     };
     bool whole = true;
-    const auto read = read_generation(
-        disk_, place, any_filter, look, progress_,
-        [&](const Path& path, const Error& error) {
-          // A file that is damaged is reported, and the others are still read. The sums of the generation say
-          // nothing then, so there is no finding that it is fine.
-          whole = false;
-          find(error);
-          find_records(path);
-        },
-        Bits::checked);
+    const auto read = read_generation(disk_, place, any_filter, look, progress_,
+                                      [&](const Path& path, const Error& error) {
+                                        // A file that is damaged is reported, and the others are still read.
+                                        // The sums of the generation say nothing then, so there is no finding
+                                        // that it is fine.
+                                        whole = false;
+                                        find(error);
+                                        find_records(path);
+                                      },
+                                      {.bits = Bits::checked});
     if (!read) {
       cut_known_ = false;
       return is_damage(read.error()) ? with_advice(read.error(), restore_or_salvage) : read.error();

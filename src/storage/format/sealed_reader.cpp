@@ -90,8 +90,17 @@ Result<void> SealedReader::accept(format::U64 stored, std::uint64_t expected, st
   if (stored != expected)
     return damaged_at(start, "the checksum of " + std::string(what) + " does not match");
   // Only here, so the seal covers exactly the checksums that were compared, in the order of the file.
-  seal_.update(format::bytes_of(stored));
+  if (accepted_ != nullptr) {
+    accepted_->push_back(stored);
+  } else {
+    seal_.update(format::bytes_of(stored));
+  }
   return {};
+}
+
+void SealedReader::accept_read(std::span<const format::U64> checksums, std::uint64_t offset) {
+  seal_.update(std::as_bytes(checksums));
+  go_to(offset);
 }
 
 Result<void> SealedReader::refill() {
@@ -104,7 +113,8 @@ Result<void> SealedReader::refill() {
   const std::uint64_t left = byte_count_ - at;
   const std::size_t room = buffer_.size() - end_;
   const auto count = left < room ? static_cast<std::size_t>(left) : room;
-  const auto read = file_.read_at(at, buffer_.subspan(end_, count));
+  SEPAL_ASSERT(file_ != nullptr, "more is taken than the bytes in memory");
+  const auto read = file_->read_at(at, buffer_.subspan(end_, count));
   if (!read) return read.error();
   SEPAL_ASSERT(*read <= count, "a file gives more bytes than were asked for");
   end_ += *read;

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "storage/format/load_buffer.hpp"
 
@@ -24,9 +25,15 @@ class SealedReader {
  public:
   // `byte_count` is the size of the file. No other reader uses the buffer meanwhile.
   SealedReader(File& file, std::uint64_t byte_count, LoadBuffer& buffer)
-      : file_(file), byte_count_(byte_count), buffer_(buffer.for_file(byte_count)) {}
+      : file_(&file), byte_count_(byte_count), buffer_(buffer.for_file(byte_count)) {}
+  // Bytes of a file of `byte_count` bytes that are in memory already and begin at `offset`. Whatever is taken
+  // lies within them. The checksums go to `accepted` and not into a seal.
+  SealedReader(std::span<std::byte> bytes, std::uint64_t offset, std::uint64_t byte_count,
+               std::vector<format::U64>& accepted)
+      : byte_count_(byte_count), buffer_(bytes), end_(bytes.size()), offset_(offset), accepted_(&accepted) {}
 
-  [[nodiscard]] File& file() { return file_; }
+  // Not of bytes in memory.
+  [[nodiscard]] File& file() { return *file_; }
   [[nodiscard]] std::uint64_t offset() const { return offset_; }
   [[nodiscard]] std::uint64_t remaining() const { return byte_count_ - offset_; }
 
@@ -65,17 +72,21 @@ class SealedReader {
   // The same for a checksum that has been taken already.
   Result<void> accept(format::U64 stored, std::uint64_t expected, std::uint64_t start, std::string_view what);
 
+  // Adds checksums that another reader has accepted, and goes on behind what it has read.
+  void accept_read(std::span<const format::U64> checksums, std::uint64_t offset);
+
   [[nodiscard]] std::uint64_t seal() const { return seal_.value(); }
 
  private:
   Result<void> refill();
 
-  File& file_;
+  File* file_ = nullptr;
   std::uint64_t byte_count_;
   std::span<std::byte> buffer_;
   std::size_t begin_ = 0;  // where the bytes begin that were not taken yet
   std::size_t end_ = 0;
   std::uint64_t offset_ = 0;  // where begin_ stands in the file
+  std::vector<format::U64>* accepted_ = nullptr;
   Checksum seal_;
 };
 

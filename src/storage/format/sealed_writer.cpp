@@ -11,6 +11,8 @@ namespace {
 // its bytes to the last sync, and the journal's syncs would wait behind it.
 constexpr std::uint64_t write_back_bytes = std::uint64_t{8} << 20;
 
+constexpr std::size_t gathered_bytes_max = std::size_t{64} << 10;
+
 }  // namespace
 
 Result<void> SealedWriter::append(std::span<const std::byte> bytes) {
@@ -43,6 +45,15 @@ Result<void> SealedWriter::append_checksum(std::uint64_t checksum) {
   return append(format::bytes_of(stored));
 }
 
+Result<void> SealedWriter::append_sealed(std::span<const std::byte> bytes,
+                                         std::span<const format::U64> checksums) {
+  seal_.update(std::as_bytes(checksums));
+  // A few bytes are not worth a call of the system.
+  if (bytes.size() <= gathered_bytes_max) return append(bytes);
+  if (auto flushed = flush(); !flushed) return flushed;
+  return write(bytes);
+}
+
 Result<SealedWriter::Sealed> SealedWriter::finish() {
   SEPAL_ASSERT(!finished_, "a file is sealed once");
   finished_ = true;
@@ -52,9 +63,15 @@ Result<SealedWriter::Sealed> SealedWriter::finish() {
 }
 
 Result<void> SealedWriter::flush() {
-  if (auto done = file_->write_at(written_, buffer_.bytes().first(used_)); !done) return done;
-  written_ += used_;
+  if (used_ == 0) return {};
+  if (auto done = write(buffer_.bytes().first(used_)); !done) return done;
   used_ = 0;
+  return {};
+}
+
+Result<void> SealedWriter::write(std::span<const std::byte> bytes) {
+  if (auto done = file_->write_at(written_, bytes); !done) return done;
+  written_ += bytes.size();
   // What is left at the end is less than write_back_bytes, and finish() syncs it.
   const std::uint64_t waiting = written_ - written_back_;
   if (waiting < write_back_bytes) return {};

@@ -40,6 +40,9 @@ class SealedWriter {
   // Appends a checksum, which becomes part of the seal.
   Result<void> append_checksum(std::uint64_t checksum);
 
+  // Appends bytes that have checksums in them. The checksums become part of the seal, in their order.
+  Result<void> append_sealed(std::span<const std::byte> bytes, std::span<const format::U64> checksums);
+
   struct Sealed {
     std::uint64_t byte_count = 0;
     std::uint64_t seal = 0;
@@ -49,6 +52,7 @@ class SealedWriter {
 
  private:
   Result<void> flush();
+  Result<void> write(std::span<const std::byte> bytes);
 
   std::unique_ptr<File> file_;
   SaveBuffer& buffer_;

@@ -32,7 +32,7 @@ Result<bool> is_whole_generation(Disk& disk, const Path& directory, std::uint64_
   const GenerationPlace place{.folder = directory / format::generation_name(number), .number = number};
   // The filters are dropped as they come: only the checksums matter here. The load reads them again.
   const auto let_go = [](std::span<LoadedValue>) { return Result<void>(); };
-  const auto read = read_generation(disk, place, any_filter, let_go, {}, {}, Bits::checked);
+  const auto read = read_generation(disk, place, any_filter, let_go, {}, {}, {.bits = Bits::checked});
   if (read) return true;
   if (is_damage(read.error()) || read.error().code == Errc::not_found) return false;
   return read.error();

@@ -117,7 +117,8 @@ class DataDirectory::Implementation {
     // find_current_generation() has made sure at the open that CURRENT is there if anything was saved.
     if (!*current) return GenerationReport{};
     const GenerationPlace place{.folder = folder(**current), .number = **current};
-    auto read = read_generation(disk_, place, limits, sink, progress);
+    auto read =
+        read_generation(disk_, place, limits, sink, progress, {}, {.thread_count = options_.thread_count});
     if (read) {
       // So the first save after a start can link files as well.
       files_ = std::move(read->files);

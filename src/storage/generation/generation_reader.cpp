@@ -1,21 +1,23 @@
 #include "storage/generation/generation_reader.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "storage/disk/damage.hpp"
+#include "storage/disk/ordered_work.hpp"
 #include "storage/format/sealed_reader.hpp"
+#include "storage/generation/record_slice.hpp"
 
 namespace sepal::storage {
 namespace {
 
 // Filters that are handed over together. Enough of them, so that closing the gate is a small part of the
-// work; few enough, so that the gate is closed for a fraction of a millisecond only. A batch of
-// batch_bytes_min is handed over even if it has fewer filters.
+// work; few enough, so that the gate is closed for a fraction of a millisecond only.
 constexpr std::size_t batch_filters_max = 256;
-constexpr std::uint64_t batch_bytes_min = std::uint64_t{1} << 20;
 constexpr std::string_view pack_prefix = "pack-";
 
 // A missing file is damage if CURRENT or a MANIFEST names it.
@@ -38,19 +40,25 @@ Error refused_by_sink(const Error& error, std::uint64_t offset) {
   }
 }
 
+struct SliceWork {
+  RecordSlice slice;
+  Result<void> decoded;
+};
+
 // Reads the MANIFEST, then the files in its order, each from front to back. What a file says of itself is
 // compared with what the MANIFEST lists of it, the cheapest first: the size, the count of records, and the
 // seal at the end. A whole file of another time fails one of these, although its own checksums are right.
 class GenerationReader {
  public:
   GenerationReader(Disk& disk, const GenerationPlace& place, const value::Limits& limits,
-                   const LoadSink& sink, const DamagedFileSink& damaged, Bits bits)
+                   const LoadSink& sink, const DamagedFileSink& damaged, const ReadOptions& options)
       : disk_(disk),
         place_(place),
         limits_(limits),
         sink_(sink),
         damaged_(damaged),
-        bits_(bits),
+        options_(options),
+        work_(options.thread_count, Helping::beside),
         files_(place.folder) {}
 
   Result<ReadGeneration> run(const ProgressSink& progress) {
@@ -96,20 +104,28 @@ class GenerationReader {
 
   Result<void> read_records(const format::ListedFile& listed, SealedReader& reader, ProgressMeter& meter) {
     const std::string path = (place_.folder / listed.name).string();
-    RecordReader records(reader, limits_, meter, bits_);
+    RecordReader records(reader, limits_, meter, options_.bits, options_.thread_count);
     const auto count = records.read_header();
     if (!count) return named(path, count.error());
     if (auto right = check_count(*count, listed); !right) return about(path, right.error());
     ValueState own;
-    for (std::uint64_t left = *count; left > 0; left -= batch_.size()) {
-      if (auto read = read_batch(records, left); !read) return named(path, read.error());
+    for (std::uint64_t left = *count; left > 0;) {
+      // A file of one record is read by one thread, unless its body is big (RecordReader).
+      if (*count > 1) {
+        auto read = read_slices(reader, left, meter);
+        if (!read) return named(path, read.error());
+        left = *read;
+        if (left == 0) break;
+      }
+      // The next record goes into no slice: it is long, or damaged, or the file ends.
+      auto loaded = records.read_record();
+      if (!loaded) return named(path, loaded.error());
+      items_ += value::row_of(*loaded->value).item_count(*loaded->value);
       // Before the sink takes the filter and leaves null behind. With several records `own` stays empty. It
       // has no identity then, so files_.add() leaves it out.
-      if (*count == 1) own = state_of(batch_.front());
-      // The sink gets filters before the seal of the whole file is checked. A later error ends the load, so a
-      // start never serves them.
-      if (const auto taken = sink_(batch_); !taken)
-        return about(path, refused_by_sink(taken.error(), offset_of_refused()));
+      if (*count == 1) own = state_of(*loaded);
+      if (auto handed = hand_over({&*loaded, 1}); !handed) return named(path, handed.error());
+      --left;
     }
     if (reader.remaining() != 0)
       return about(path, damaged_at(reader.offset(), "something stands behind its last filter"));
@@ -119,27 +135,68 @@ class GenerationReader {
     return {};
   }
 
-  // Fills batch_ with at least one of the `left` records that are still to be read.
-  Result<void> read_batch(RecordReader& records, std::uint64_t left) {
-    batch_.clear();
-    std::uint64_t bytes = 0;
-    // The sink is called with the batch when this has returned. So an error here loses the filters before it:
-    // a load ends anyway, and salvage reads records by itself (record_salvage.hpp).
-    while (batch_.size() < left && batch_.size() < batch_filters_max && bytes < batch_bytes_min) {
-      auto loaded = records.read_record();
-      if (!loaded) return loaded.error();
-      loaded->cut_position = cut_position_;
-      items_ += value::row_of(*loaded->value).item_count(*loaded->value);
-      bytes += value::row_of(*loaded->value).byte_count(*loaded->value);
-      batch_.push_back(std::move(*loaded));
+  // Reads records that slices take. Other threads check them and make their values, in the order of the file
+  // they are handed over. Returns how many of the `left` records are left.
+  Result<std::uint64_t> read_slices(SealedReader& reader, std::uint64_t left, ProgressMeter& meter) {
+    if (!next_is_short(reader)) return left;
+    if (slices_.empty()) slices_.resize(work_.slot_count());
+    std::uint64_t offset = reader.offset();
+    std::uint64_t unread = left;
+    const auto done =
+        work_.run({.prepare = [&](std::size_t slot) -> Result<bool> {
+                     if (unread == 0) return false;
+                     RecordSlice& slice = slices_[slot].slice;
+                     const auto read =
+                         slice.read(reader.file(), {.offset = offset,
+                                                    .file_bytes = reader.offset() + reader.remaining(),
+                                                    .record_count_max = unread});
+                     if (!read) return read.error();
+                     offset = slice.end();
+                     unread -= slice.record_count();
+                     return slice.record_count() > 0;
+                   },
+                   .work =
+                       [&](std::size_t slot) {
+                         slices_[slot].decoded = slices_[slot].slice.decode(limits_, options_.bits);
+                       },
+                   .take = [&](std::size_t slot) -> Result<void> {
+                     SliceWork& work = slices_[slot];
+                     if (!work.decoded) return work.decoded;
+                     reader.accept_read(work.slice.checksums(), work.slice.end());
+                     items_ += work.slice.item_count();
+                     if (auto go_on = meter.add(work.slice.end() - work.slice.begin()); !go_on) return go_on;
+                     return hand_over(work.slice.values());
+                   }});
+    if (!done) return done.error();
+    return unread;
+  }
+
+  // Whether a slice takes the next record. What the reader cannot read, it tells when it reads the record.
+  static bool next_is_short(SealedReader& reader) {
+    const auto bytes = reader.peek(sizeof(format::RecordHead));
+    if (!bytes) return false;
+    format::RecordHead head;
+    std::memcpy(&head, bytes->data(), sizeof head);
+    return RecordSlice::takes(head);
+  }
+
+  // The sink gets filters before the seal of the whole file is checked. A later error ends the load, so a
+  // start never serves them.
+  Result<void> hand_over(std::span<LoadedValue> values) {
+    for (LoadedValue& loaded : values) loaded.cut_position = cut_position_;
+    while (!values.empty()) {
+      const auto batch = values.first(std::min(values.size(), batch_filters_max));
+      if (const auto taken = sink_(batch); !taken)
+        return refused_by_sink(taken.error(), offset_of_refused(batch));
+      values = values.subspan(batch.size());
     }
     return {};
   }
 
-  [[nodiscard]] std::uint64_t offset_of_refused() const {
+  static std::uint64_t offset_of_refused(std::span<const LoadedValue> batch) {
     const auto refused =
-        std::ranges::find_if(batch_, [](const auto& loaded) { return loaded.value != nullptr; });
-    return refused == batch_.end() ? 0 : refused->offset;
+        std::ranges::find_if(batch, [](const auto& loaded) { return loaded.value != nullptr; });
+    return refused == batch.end() ? 0 : refused->offset;
   }
 
   // A file that describes an impossible filter is damaged, too.
@@ -166,9 +223,10 @@ class GenerationReader {
   const value::Limits& limits_;
   const LoadSink& sink_;
   const DamagedFileSink& damaged_;
-  Bits bits_;
+  ReadOptions options_;
+  OrderedWork work_;
+  std::vector<SliceWork> slices_;  // by the slots of work_; made when a file has two records
   LoadBuffer buffer_;
-  std::vector<LoadedValue> batch_;
   KnownFiles files_;
   std::uint64_t items_ = 0;
   std::uint64_t cut_position_ = 0;
@@ -218,8 +276,8 @@ Result<format::Manifest> read_manifest(Disk& disk, const Path& path) {
 
 Result<ReadGeneration> read_generation(Disk& disk, const GenerationPlace& place, const value::Limits& limits,
                                        const LoadSink& sink, const ProgressSink& progress,
-                                       const DamagedFileSink& damaged, Bits bits) {
-  return GenerationReader(disk, place, limits, sink, damaged, bits).run(progress);
+                                       const DamagedFileSink& damaged, const ReadOptions& options) {
+  return GenerationReader(disk, place, limits, sink, damaged, options).run(progress);
 }
 
 }  // namespace sepal::storage

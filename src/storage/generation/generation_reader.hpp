@@ -6,6 +6,7 @@
 #include <sepal/storage/format/snapshot_format.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
 
+#include <cstddef>
 #include <functional>
 
 #include "storage/generation/generation_writer.hpp"
@@ -32,11 +33,15 @@ Result<format::Manifest> read_manifest(Disk& disk, const Path& path);
 [[nodiscard]] Result<void> check_count(std::uint64_t record_count, const format::ListedFile& listed);
 [[nodiscard]] Result<void> check_seal(std::uint64_t seal, const format::ListedFile& listed);
 
+struct ReadOptions {
+  Bits bits = Bits::loaded;  // checked: the sink gets filters without their bits
+  std::size_t thread_count = DataDirectoryOptions().thread_count;
+};
+
 // Errors as DataDirectory::load, with the file in the sentence, without advice. If `damaged` is given, it
-// gets the damaged files, and they are no errors. With Bits::checked the sink gets filters without their
-// bits. Blocks.
+// gets the damaged files, and they are no errors. Blocks.
 Result<ReadGeneration> read_generation(Disk& disk, const GenerationPlace& place, const value::Limits& limits,
                                        const LoadSink& sink, const ProgressSink& progress,
-                                       const DamagedFileSink& damaged = {}, Bits bits = Bits::loaded);
+                                       const DamagedFileSink& damaged = {}, const ReadOptions& options = {});
 
 }  // namespace sepal::storage

@@ -4,9 +4,11 @@
 #include <sepal/value/kind_row.hpp>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 
+#include "storage/disk/ordered_work.hpp"
 #include "storage/format/sealed_writer.hpp"
 #include "storage/generation/manifest_writer.hpp"
 #include "storage/generation/progress_meter.hpp"
@@ -18,12 +20,29 @@ namespace {
 constexpr const char* pack_name = "pack-0";
 
 // Filters lie scattered in memory. Prefetching the next ones hides a part of the wait for them.
-constexpr std::size_t prefetch_distance = 12;
+constexpr std::size_t prefetch_distance = 16;
+static_assert(run_bytes_max <= format::chunk_bytes, "a value of a run has one chunk");
 
 // Where one value of a snapshot stands in its two lists.
 struct Place {
   std::size_t entry = 0;
   std::size_t first_number = 0;
+};
+
+// Some entries of the snapshot that go into the pack.
+struct Part {
+  Place begin;
+  std::size_t end = 0;
+  std::uint64_t body_bytes = 0;
+  bool single = false;  // one value, longer than run_bytes_max
+};
+
+// A part as the bytes of a file.
+struct PackedPart {
+  Part part;
+  std::unique_ptr<std::byte[]> room = std::make_unique_for_overwrite<std::byte[]>(run_bytes_max);
+  std::size_t byte_count = 0;
+  std::vector<format::U64> checksums;
 };
 
 // The element of a list by entries; null where there is none.
@@ -97,11 +116,11 @@ class GenerationWriter {
     // Links come first: the rest is what has to be written. The predicate makes the link, and erase_if()
     // calls it exactly once for each filter.
     std::erase_if(own_, [this](const Place& at) { return link(SnapshotValue(snapshot_, at)); });
-    ProgressMeter meter(progress, bytes_of(packed_) + bytes_of(own_));
+    ProgressMeter meter(progress, packed_bytes_ + bytes_of(own_));
     // Reports the total before the first write: if the disk is full at once, the saver still knows how much
     // room was missing.
     Result<void> done = meter.add(0);
-    if (done && !packed_.empty()) done = write_filter_file(pack_name, packed_, meter);
+    if (done && packed_count_ != 0) done = write_pack(options.thread_count, meter);
     for (std::size_t i = 0; i < own_.size() && done; ++i)
       done =
           write_own_file("filter-" + std::to_string(place_.number) + "-" + std::to_string(i), own_[i], meter);
@@ -121,16 +140,54 @@ class GenerationWriter {
   }
 
   void sort_into_files(const DataDirectoryOptions& options) {
-    Place at;
-    // The numbers of all entries stand one behind the other, so the place of an entry's first one is found
-    // only by going through all entries before it.
-    for (; at.entry < snapshot_.entries.size(); ++at.entry) {
-      const bool own = SnapshotValue(snapshot_, at).body_bytes() >= options.own_file_bytes_min &&
-                       own_.size() + 1 < format::manifest_files_max;  // one is the pack's
-      (own ? own_ : packed_).push_back(at);
-      at.first_number += snapshot_.number_counts[at.entry];
+    for (std::size_t index = 0; index < snapshot_.runs.size(); ++index) {
+      const Snapshot::Run& run = snapshot_.runs[index];
+      const bool last = index + 1 == snapshot_.runs.size();
+      const std::size_t end = last ? snapshot_.entries.size() : snapshot_.runs[index + 1].first_entry;
+      const bool single = run.record_bytes > run_bytes_max;
+      SEPAL_ASSERT(end > run.first_entry && (!single || end == run.first_entry + 1),
+                   "a run of the snapshot has no value, or is too long");
+      const Part part{.begin = {.entry = run.first_entry, .first_number = run.first_number},
+                      .end = end,
+                      .body_bytes = run.body_bytes,
+                      .single = single};
+      // Nearly always. The values are in no cache, so only runs that have a big one are looked through.
+      if (run.body_bytes_max < options.own_file_bytes_min) {
+        add_part(part);
+      } else {
+        sort_run(part, options.own_file_bytes_min);
+      }
     }
-    SEPAL_ASSERT(at.first_number == snapshot_.numbers.size(), "the snapshot has numbers of no value");
+  }
+
+  void sort_run(Part part, std::uint64_t own_file_bytes_min) {
+    const std::size_t end = part.end;
+    part.body_bytes = 0;
+    for (Place at = part.begin; at.entry < end; ++at.entry) {
+      const std::uint64_t bytes = SnapshotValue(snapshot_, at).body_bytes();
+      const std::size_t next_number = at.first_number + snapshot_.number_counts[at.entry];
+      const bool own =
+          bytes >= own_file_bytes_min && own_.size() + 1 < format::manifest_files_max;  // one is the pack's
+      if (own) {
+        own_.push_back(at);
+        part.end = at.entry;
+        add_part(part);
+        part.begin = {.entry = at.entry + 1, .first_number = next_number};
+        part.body_bytes = 0;
+      } else {
+        part.body_bytes += bytes;
+      }
+      at.first_number = next_number;
+    }
+    part.end = end;
+    add_part(part);
+  }
+
+  void add_part(const Part& part) {
+    if (part.begin.entry == part.end) return;
+    parts_.push_back(part);
+    packed_count_ += part.end - part.begin.entry;
+    packed_bytes_ += part.body_bytes;
   }
 
   // The reason for a refused link does not matter: the file is written instead. For example, the file system
@@ -152,41 +209,87 @@ class GenerationWriter {
   }
 
   Result<void> write_own_file(const std::string& name, const Place& at, ProgressMeter& meter) {
-    if (auto done = write_filter_file(name, {&at, 1}, meter); !done) return done;
+    const auto write = [&](SealedWriter&, RecordWriter& records) {
+      return records.write_record(SnapshotValue(snapshot_, at).record());
+    };
+    if (auto done = write_filter_file({.name = name, .value_count = 1}, meter, write); !done) return done;
     // The state is that of the snapshot, although the bits were read later: an add in between changes the
     // count, and the next save then writes the file again (known_files.hpp).
     written_.files.add(SnapshotValue(snapshot_, at).state(), files_.back());
     return {};
   }
 
-  Result<void> write_filter_file(const std::string& name, std::span<const Place> filters,
-                                 ProgressMeter& meter) {
-    SEPAL_ASSERT(!filters.empty(), "a file of no filters is written");
-    auto file = disk_.create(place_.folder / name);
+  // Several threads make the bytes of the parts. This one writes them, in their order.
+  Result<void> write_pack(std::size_t thread_count, ProgressMeter& meter) {
+    return write_filter_file(
+        {.name = pack_name, .value_count = packed_count_}, meter,
+        [&](SealedWriter& writer, RecordWriter& records) {
+          OrderedWork work(thread_count, Helping::behind);
+          std::vector<PackedPart> slots(std::min(work.slot_count(), parts_.size()));
+          auto next = parts_.begin();
+          return work.run(
+              {.prepare = [&](std::size_t slot) -> Result<bool> {
+                 if (next == parts_.end()) return false;
+                 slots[slot].part = *next++;
+                 return true;
+               },
+               .work = [&](std::size_t slot) { pack(slots[slot]); },
+               .take = [&](std::size_t slot) { return write_part(slots[slot], writer, records, meter); }});
+        });
+  }
+
+  void pack(PackedPart& packed) const {
+    packed.byte_count = 0;
+    packed.checksums.clear();
+    if (packed.part.single) return;
+    Place at = packed.part.begin;
+    for (; at.entry < packed.part.end; ++at.entry) {
+      if (at.entry + prefetch_distance < packed.part.end) prefetch(at.entry + prefetch_distance);
+      const SnapshotValue value(snapshot_, at);
+      packed.byte_count += pack_record(
+          value.record(), {packed.room.get() + packed.byte_count, run_bytes_max - packed.byte_count},
+          packed.checksums);
+      at.first_number += snapshot_.number_counts[at.entry];
+    }
+  }
+
+  Result<void> write_part(const PackedPart& packed, SealedWriter& writer, RecordWriter& records,
+                          ProgressMeter& meter) const {
+    if (packed.part.single) return records.write_record(SnapshotValue(snapshot_, packed.part.begin).record());
+    if (auto done = writer.append_sealed({packed.room.get(), packed.byte_count}, packed.checksums); !done)
+      return done;
+    return meter.add(packed.part.body_bytes);
+  }
+
+  struct NewFile {
+    std::string name;
+    std::uint64_t value_count = 0;
+  };
+  // `write_records` writes all records of the file.
+  template <class WriteRecords>
+  Result<void> write_filter_file(const NewFile& made, ProgressMeter& meter,
+                                 const WriteRecords& write_records) {
+    auto file = disk_.create(place_.folder / made.name);
     if (!file) return file.error();
     SealedWriter writer(std::move(*file), buffer_);
     RecordWriter records(writer, meter);
-    Result<void> done = records.write_header(filters.size());
-    for (std::size_t i = 0; i < filters.size() && done; ++i) {
-      if (i + prefetch_distance < filters.size()) prefetch(filters[i + prefetch_distance]);
-      done = records.write_record(SnapshotValue(snapshot_, filters[i]).record());
-    }
-    if (!done) return done;
+    if (auto done = records.write_header(made.value_count); !done) return done;
+    if (auto done = write_records(writer, records); !done) return done;
     const auto sealed = writer.finish();
     if (!sealed) return sealed.error();
-    filters_in_files_ += filters.size();
-    files_.push_back({.name = name,
+    filters_in_files_ += made.value_count;
+    files_.push_back({.name = made.name,
                       .byte_count = sealed->byte_count,
-                      .record_count = filters.size(),
+                      .record_count = made.value_count,
                       .seal = sealed->seal});
     return {};
   }
 
-  void prefetch(const Place& at) const {
+  void prefetch(std::size_t entry) const {
     constexpr std::size_t line_bytes = 64;
-    constexpr std::size_t lines = 4;  // a filter of the default size
+    constexpr std::size_t lines = 3;  // a filter of the default size
     const auto* const filter =
-        static_cast<const std::byte*>(static_cast<const void*>(snapshot_.entries[at.entry].value.get()));
+        static_cast<const std::byte*>(static_cast<const void*>(snapshot_.entries[entry].value.get()));
     for (std::size_t line = 0; line < lines; ++line) __builtin_prefetch(filter + line * line_bytes);
   }
 
@@ -216,7 +319,9 @@ class GenerationWriter {
   const Snapshot& snapshot_;
   const KnownFiles& known_;
   SaveBuffer buffer_;
-  std::vector<Place> packed_;
+  std::vector<Part> parts_;  // of the pack
+  std::uint64_t packed_count_ = 0;
+  std::uint64_t packed_bytes_ = 0;
   std::vector<Place> own_;
   std::vector<format::ListedFile> files_;
   WrittenGeneration written_;
@@ -227,15 +332,7 @@ class GenerationWriter {
 
 std::uint64_t generation_bytes(const Snapshot& snapshot) {
   std::uint64_t bytes = 0;
-  Place at;
-  for (; at.entry < snapshot.entries.size(); ++at.entry) {
-    const SnapshotValue each(snapshot, at);
-    // Both sums fit: the bodies are in memory.
-    bytes += sizeof(format::RecordHead) + each.entry().key.size() +
-             value::row_of(*each.entry().value).head_bytes(each.view()) + format::checksum_bytes +
-             format::stored_bitmap_bytes(each.body_bytes()).value_or(0);
-    at.first_number += snapshot.number_counts[at.entry];
-  }
+  for (const Snapshot::Run& run : snapshot.runs) bytes += run.record_bytes;
   return bytes;
 }
 

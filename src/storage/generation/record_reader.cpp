@@ -34,10 +34,9 @@ Error refused(std::uint64_t start, const Error& error, const std::string& what) 
 
 // Several threads load a filter of at least this many bytes (chunk_loader.hpp says what they gain).
 constexpr std::uint64_t shared_bytes_min = std::uint64_t{8} << 20;
-constexpr std::size_t thread_count_max = 4;
 
-std::size_t thread_count() {
-  return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, thread_count_max);
+std::size_t thread_count(std::size_t count_max) {
+  return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, count_max);
 }
 
 }  // namespace
@@ -116,8 +115,8 @@ Result<RecordReader::Head> RecordReader::read_head() {
   if (auto fits = check_lengths(start, *fixed); !fits) return fits.error();
   constexpr std::size_t fixed_bytes = sizeof(format::RecordHead);
   const std::size_t key_bytes = fixed->key_bytes;
-  std::string long_head;
-  const auto bytes = take_head(fixed_bytes + key_bytes + fixed->image_bytes, long_head);
+  Head head;
+  const auto bytes = take_head(fixed_bytes + key_bytes + fixed->image_bytes, head.long_head);
   if (!bytes) return bytes.error();
   // check_lengths() has made sure that there is a value, and that it ends within the file.
   end_of_record_ = reader_.offset() + format::stored_bitmap_bytes(fixed->bitmap_bytes).value_or(0);
@@ -127,13 +126,14 @@ Result<RecordReader::Head> RecordReader::read_head() {
   const auto image = bytes->subspan(fixed_bytes + key_bytes);
   const auto row = row_of_image(start, image, fixed->bitmap_bytes);
   if (!row) return row.error();
-  return Head{.database = fixed->database,
-              .key = std::string(reinterpret_cast<const char*>(bytes->data()) + fixed_bytes, key_bytes),
-              .bitmap_bytes = fixed->bitmap_bytes,
-              .journal_position = fixed->journal_position,
-              .deadline = deadline,
-              .row = *row,
-              .image = {image.begin(), image.end()}};
+  head.database = fixed->database;
+  head.key = std::string(reinterpret_cast<const char*>(bytes->data()) + fixed_bytes, key_bytes);
+  head.bitmap_bytes = fixed->bitmap_bytes;
+  head.journal_position = fixed->journal_position;
+  head.deadline = deadline;
+  head.row = *row;
+  head.image = image;
+  return head;
 }
 
 // The verified bytes of a head. A head that is too long for the buffer is put into `long_head`.
@@ -203,7 +203,8 @@ Result<value::ValuePtr> RecordReader::make_value(std::uint64_t start, const Head
 }
 
 Result<void> RecordReader::read_bits(value::Value& value, const Head& head) {
-  if (head.bitmap_bytes >= shared_bytes_min && thread_count() > 1) return read_bits_together(value, head);
+  if (head.bitmap_bytes >= shared_bytes_min && thread_count(thread_count_max_) > 1)
+    return read_bits_together(value, head);
   for (std::uint64_t done = 0; done < head.bitmap_bytes;) {
     const std::uint64_t left = head.bitmap_bytes - done;
     const auto count = left < format::chunk_bytes ? static_cast<std::size_t>(left) : format::chunk_bytes;
@@ -221,7 +222,7 @@ Result<void> RecordReader::read_bits_together(value::Value& value, const Head& h
                      [&](std::uint64_t offset, std::span<const std::byte> bytes) {
                        if (fills(*head.row)) head.row->fill_body(value, offset, bytes);
                      });
-  const auto checksums = loader.run(thread_count(), meter_);
+  const auto checksums = loader.run(thread_count(thread_count_max_), meter_);
   if (!checksums) return checksums.error();
   // The threads have read the file at their own places, and have ended in any order. The seal needs the
   // checksums in the order of the file, so they are compared here, afterwards. This also makes the first

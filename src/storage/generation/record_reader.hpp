@@ -7,11 +7,13 @@
 #include <sepal/storage/generation/data_directory.hpp>
 #include <sepal/value/kind_row.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
-#include <vector>
 
 #include "storage/format/sealed_reader.hpp"
 #include "storage/generation/progress_meter.hpp"
@@ -31,9 +33,14 @@ enum class Bits : std::uint8_t { loaded, checked };
 // Confined. Blocks.
 class RecordReader {
  public:
+  // A big body is read by a few threads, and by `thread_count_max` at most.
   RecordReader(SealedReader& reader, const value::Limits& limits, ProgressMeter& meter,
-               Bits bits = Bits::loaded)
-      : reader_(reader), limits_(limits), meter_(meter), bits_(bits) {}
+               Bits bits = Bits::loaded, std::size_t thread_count_max = body_threads_max)
+      : reader_(reader),
+        limits_(limits),
+        meter_(meter),
+        bits_(bits),
+        thread_count_max_(std::min(thread_count_max, body_threads_max)) {}
 
   // The number of records that follow.
   Result<std::uint64_t> read_header();
@@ -48,6 +55,7 @@ class RecordReader {
   [[nodiscard]] std::optional<std::uint64_t> end_of_record() const { return end_of_record_; }
 
  private:
+  static constexpr std::size_t body_threads_max = 4;
   // The head of no image is longer.
   static constexpr std::uint64_t image_bytes_max = std::uint64_t{4} << 20;
   static constexpr std::uint64_t head_bytes_max =
@@ -60,7 +68,8 @@ class RecordReader {
     std::uint64_t journal_position = 0;
     keyspace::Deadline deadline = keyspace::no_deadline;
     const value::KindRow* row = nullptr;
-    std::vector<std::byte> image;
+    std::span<const std::byte> image;  // valid until more is read
+    std::string long_head;             // has the image, if the reader's buffer cannot hold it
   };
   Result<Head> read_head();
   [[nodiscard]] bool fills(const value::KindRow& row) const {
@@ -80,6 +89,7 @@ class RecordReader {
   const value::Limits& limits_;
   ProgressMeter& meter_;
   Bits bits_;
+  std::size_t thread_count_max_;
   std::uint64_t head_bytes_max_ = head_bytes_max;
   std::optional<std::uint64_t> end_of_record_;
 };

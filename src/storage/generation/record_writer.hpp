@@ -10,11 +10,14 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "storage/format/sealed_writer.hpp"
 #include "storage/generation/progress_meter.hpp"
 
 namespace sepal::storage {
+
+struct RecordStart;
 
 struct Record {
   std::uint32_t database = 0;
@@ -23,6 +26,10 @@ struct Record {
   keyspace::Deadline deadline = keyspace::no_deadline;
   value::FrozenView value;
 };
+
+// Appends a record whose body is at most one chunk to bytes in memory. `into` has all of its bytes
+// (format::record_bytes). Appends its checksums to `checksums`. Returns how many bytes it took.
+std::size_t pack_record(const Record& record, std::span<std::byte> into, std::vector<format::U64>& checksums);
 
 // Confined. Blocks. Errors: those of SealedWriter; io if the meter's sink gave up; too_large for a key.
 class RecordWriter {
@@ -35,10 +42,8 @@ class RecordWriter {
   Result<void> write_streamed(const StreamedFilter& filter);
 
  private:
-  struct Head;
-  Result<void> write_head(const Head& head);
-  static void fill_head(const Head& head, std::span<std::byte> into);
-  Result<void> write_whole(const Head& head, BitStream& bits);
+  Result<void> write_head(const RecordStart& head);
+  Result<void> write_whole(const RecordStart& head, BitStream& bits);
   Result<void> write_bits(std::uint64_t bitmap_bytes, BitStream& bits);
 
   SealedWriter& writer_;

@@ -410,10 +410,7 @@ class Saver::Implementation {
   // client has no answer.) If nothing was recorded, nothing is synced: after a failed sync no other sync
   // succeeds before a save does.
   Result<void> sync_what_was_read(const Snapshot& snapshot) {
-    const bool changes_in_place = std::ranges::any_of(snapshot.entries, [](const keyspace::CutEntry& entry) {
-      return value::row_of(*entry.value).repeat == value::Repeat::again;
-    });
-    if (!changes_in_place || !callbacks_.sync_journal) return {};
+    if (!snapshot.repeats || !callbacks_.sync_journal) return {};
     std::uint64_t position = 0;
     {
       const GateClosed closed(gate_);

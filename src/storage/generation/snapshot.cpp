@@ -1,4 +1,5 @@
 #include <sepal/base/assert.hpp>
+#include <sepal/storage/format/snapshot_format.hpp>
 #include <sepal/storage/generation/snapshot.hpp>
 
 #include <algorithm>
@@ -6,6 +7,17 @@
 
 namespace sepal::storage {
 namespace {
+
+// The entry joins the last run, or begins the next one.
+void join_run(Snapshot& snapshot, const Snapshot::Run& single) {
+  const bool joins =
+      !snapshot.runs.empty() && snapshot.runs.back().record_bytes + single.record_bytes <= run_bytes_max;
+  if (!joins) return snapshot.runs.push_back(single);
+  Snapshot::Run& run = snapshot.runs.back();
+  run.record_bytes += single.record_bytes;
+  run.body_bytes += single.body_bytes;
+  run.body_bytes_max = std::max(run.body_bytes_max, single.body_bytes);
+}
 
 // Freezes all entries that are not frozen yet. The gate is closed, so shapes, counts and position belong
 // together.
@@ -17,6 +29,16 @@ void freeze(Snapshot& snapshot, std::uint64_t journal_position) {
     const value::KindRow& row = value::row_of(value);
     const std::size_t before = snapshot.numbers.size();
     auto still = row.freeze(value, snapshot.numbers);
+    const value::FrozenView view{
+        .value = value, .numbers = std::span(snapshot.numbers).subspan(before), .still = still.get()};
+    const std::uint64_t body_bytes = row.body_bytes(view);
+    join_run(snapshot, {.first_entry = entry,
+                        .first_number = before,
+                        .record_bytes = format::record_bytes(snapshot.entries[entry].key.size(),
+                                                             row.head_bytes(view), body_bytes),
+                        .body_bytes = body_bytes,
+                        .body_bytes_max = body_bytes});
+    snapshot.repeats = snapshot.repeats || row.repeat == value::Repeat::again;
     if (still != nullptr) snapshot.held.push_back({.entry = entry, .still = std::move(still)});
     snapshot.journal_positions.push_back(journal_position);
     snapshot.number_counts.push_back(static_cast<std::uint32_t>(snapshot.numbers.size() - before));

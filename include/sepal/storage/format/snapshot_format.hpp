@@ -137,6 +137,13 @@ static_assert(manifest_bytes_max < std::size_t{36} << 20);
 // represented.
 [[nodiscard]] std::optional<std::uint64_t> stored_bitmap_bytes(std::uint64_t bitmap_bytes);
 
+// How many bytes a record takes with a key, the head of an image and a body that are in memory.
+[[nodiscard]] constexpr std::uint64_t record_bytes(std::uint64_t key_bytes, std::uint64_t image_bytes,
+                                                   std::uint64_t body_bytes) {
+  const std::uint64_t checksums = 1 + (body_bytes + chunk_bytes - 1) / chunk_bytes;
+  return sizeof(RecordHead) + key_bytes + image_bytes + body_bytes + checksums * checksum_bytes;
+}
+
 struct ListedFile {
   std::string name;
   std::uint64_t byte_count = 0;

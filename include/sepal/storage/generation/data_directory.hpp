@@ -59,6 +59,10 @@ struct DataDirectoryOptions {
   // A filter whose bitmaps take this much gets a file of its own, until the manifest has as many files as it
   // may list. The other filters share the pack, which costs no sync for each of them.
   std::uint64_t own_file_bytes_min = std::uint64_t{4} << 20;
+  // So many threads pack the values of a save, or read and check those of a load: the caller's, and others
+  // that end with it. At least 1. The caller's thread alone calls the disk, but for the body of a big filter,
+  // of which each thread reads a part.
+  std::size_t thread_count = 4;
 };
 
 // What a save does with a file that would be the same as a file of this process's last generation.
@@ -120,12 +124,12 @@ class DataDirectory {
 
   // Writes `snapshot` as a new generation and makes it current, then removes the older ones. Filters may be
   // added to while this reads them: the generation holds what was added before the cut, and a part of what
-  // came after. Memory: one fixed buffer. On an error the old generation is current and untouched, and what
-  // was written is removed as far as the disk allows. `all_read` may be empty; it is called when all bits are
-  // read, before the MANIFEST is made, and its error ends the save. One case differs: when the very
-  // last sync fails (of the directory, with CURRENT replaced already), both generations stay, because it is
-  // unknown which one a power loss would leave. Errors: disk_full, read_only, io (also when `progress` gave
-  // up), not_found (the directory was removed meanwhile).
+  // came after. Memory: one fixed buffer, and two of run_bytes_max for each thread. On an error the old
+  // generation is current and untouched, and what was written is removed as far as the disk allows.
+  // `all_read` may be empty; it is called when all bits are read, before the MANIFEST is made, and its error
+  // ends the save. One case differs: when the very last sync fails (of the directory, with CURRENT replaced
+  // already), both generations stay, because it is unknown which one a power loss would leave. Errors:
+  // disk_full, read_only, io (also when `progress` gave up), not_found (the directory was removed meanwhile).
   Result<GenerationReport> save(const Snapshot& snapshot, const ProgressSink& progress,
                                 Linking linking = Linking::unchanged,
                                 const std::function<Result<void>()>& all_read = {});
@@ -136,7 +140,8 @@ class DataDirectory {
   Result<GenerationReport> import_filters(FilterStream& filters, WallTime now, const ProgressSink& progress);
 
   // Verifies every checksum of the current generation and hands its filters to `sink`; there may be no
-  // generation. Memory: one fixed buffer and a few filters, each within `limits` and no larger than its file.
+  // generation. Memory: one fixed buffer, two smaller ones for each thread, and the filters of these, each
+  // within `limits` and no larger than its file.
   // Errors: damaged and unsupported_version (file, offset, what to do), too_large (a filter exceeds
   // `limits`), out_of_memory, io (also when `progress` gave up), and those that `sink` returns. After an
   // error some filters may have been handed over.

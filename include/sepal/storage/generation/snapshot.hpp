@@ -21,7 +21,18 @@
 
 namespace sepal::storage {
 
+// A run of a snapshot has so many bytes of records at most, unless it has one value only.
+inline constexpr std::uint64_t run_bytes_max = std::uint64_t{256} << 10;
+
 struct Snapshot {
+  // Values that stand one behind the other. A save packs a run at once, and several runs at a time.
+  struct Run {
+    std::size_t first_entry = 0;
+    std::size_t first_number = 0;
+    std::uint64_t record_bytes = 0;    // of all its values, as records
+    std::uint64_t body_bytes = 0;      // of all its values
+    std::uint64_t body_bytes_max = 0;  // of one value
+  };
   // A value whose file a later save may link, at the instant of its freeze (known_files.hpp).
   struct Known {
     std::size_t entry = 0;
@@ -40,9 +51,11 @@ struct Snapshot {
   std::vector<std::uint64_t> journal_positions;  // where each entry was frozen
   std::vector<std::uint32_t> number_counts;      // for each entry
   std::vector<std::uint64_t> numbers;            // what freeze() has written, entry after entry
+  std::vector<Run> runs;                         // all entries, in their order
   std::vector<Known> known;                      // by entry
   std::vector<Held> held;                        // by entry; few kinds have any
   std::uint64_t item_count = 0;                  // in all values
+  bool repeats = false;                          // the replay mends a value of it (value::Repeat::again)
 
   // The highest journal position of all: the generation needs the journal from the cut to here.
   [[nodiscard]] std::uint64_t taken_until() const;
