@@ -48,6 +48,16 @@ class MemoryTest(DaemonTest):
             client.sendall(encode("BF.MADD", key, *("%s:%d:%d" % (key, batch, i) for i in range(1000))))
             read_lines(client, 1001)
 
+    def test_a_server_without_filters_has_no_holes_in_its_heap(self):
+        if SANITIZED:
+            self.skipTest("the heap is that of the sanitizer")
+        with Client.of(self.start()) as client:
+            info = client.info()
+            self.assertLess(float(info["mem_fragmentation_ratio"]), 1.5)
+            sizes = [int(info["allocator_" + name]) for name in ("allocated", "active", "resident")]
+            self.assertEqual(sizes, sorted(sizes))
+            self.assertGreater(sizes[0], 0)
+
     def test_a_filter_in_use_moves_into_huge_pages_and_knows_its_items(self):
         if kernel() < (6, 1):
             self.skipTest("this kernel moves pages in its own time")

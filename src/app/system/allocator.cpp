@@ -19,6 +19,7 @@ const char* malloc_conf = "dirty_decay_ms:1000,muzzy_decay_ms:0,oversize_thresho
 namespace sepal::app {
 namespace {
 
+// In names, 4096 stands for all arenas (MALLCTL_ARENAS_ALL).
 std::uint64_t figure(const char* name) {
   std::size_t value = 0;
   std::size_t length = sizeof value;
@@ -35,13 +36,15 @@ command::AllocatorUsage allocator_usage() {
   // The version has a commit behind it: 5.3.0-0-g54eaed1d8b56.
   std::string_view version = JEMALLOC_VERSION;
   version = version.substr(0, version.find('-'));
+  // Not "stats.resident", which counts the allocator's own tables as well: it has touched a small part of
+  // them only, and none of them are ever free.
+  const std::uint64_t active = figure("stats.active");
   return {.name = "jemalloc-" + std::string(version),
           .allocated_bytes = figure("stats.allocated"),
-          .active_bytes = figure("stats.active"),
-          .resident_bytes = figure("stats.resident")};
+          .active_bytes = active,
+          .resident_bytes = active + figure("stats.arenas.4096.pdirty") * figure("arenas.page")};
 }
 
-// 4096 stands for all arenas (MALLCTL_ARENAS_ALL).
 void return_old_free_memory() {
   static_cast<void>(mallctl("arena.4096.decay", nullptr, nullptr, nullptr, 0));
 }

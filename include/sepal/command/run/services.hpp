@@ -278,7 +278,7 @@ struct AllocatorUsage {
   std::string name = "libc";
   std::uint64_t allocated_bytes = 0;  // what the process has asked for
   std::uint64_t active_bytes = 0;     // the pages that have some of it
-  std::uint64_t resident_bytes = 0;   // and the free ones, and the allocator's own
+  std::uint64_t resident_bytes = 0;   // and the free ones
 };
 
 struct ProcessUsage {
