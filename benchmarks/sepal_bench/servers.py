@@ -68,12 +68,12 @@ def running(arguments, name, ready):
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def sepald(threads):
+def sepald(threads, *more):
     def ready(line):
         found = re.search(r"ready: address=[^ ]*:(\d+)", line)
         return found and int(found.group(1))
     return running([str(BUILD / "sepald"), "--port", "0", "--dir", "{dir}", "--threads", str(threads),
-                    "--save-interval", "0"], "sepal", ready)
+                    "--save-interval", "0", *more], "sepal", ready)
 
 
 def free_port():
@@ -82,12 +82,12 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def redis_server():
+def redis_server(*more):
     """None if there is no redis-server."""
     if not shutil.which("redis-server"):
         return None
     port = free_port()
-    return running(["redis-server", "--port", str(port), "--save", "", "--appendonly", "no", "--dir", "{dir}"],
+    return running(["redis-server", "--port", str(port), "--save", "", "--appendonly", "no", "--dir", "{dir}", *more],
                    "redis", lambda line: port if "Ready to accept connections" in line else None)
 
 

@@ -5,6 +5,8 @@
 #include <sepal/base/thread.hpp>
 #include <sepal/log/event.hpp>
 
+#include <boost/asio/post.hpp>
+
 #include <algorithm>
 #include <arpa/inet.h>
 #include <array>
@@ -97,12 +99,18 @@ Descriptor accept_from(int listener, sockaddr_storage& peer) {
 
 }  // namespace
 
-Acceptor::Acceptor(std::span<const std::unique_ptr<Worker>> workers, ClientCounts& counts)
+Acceptor::Acceptor(std::span<const std::unique_ptr<Worker>> workers, ClientCounts& counts,
+                   std::chrono::milliseconds look_interval)
     : workers_(workers),
       counts_(counts),
       scrap_(std::make_unique_for_overwrite<char[]>(scrap_bytes)),
-      context_(1) {
+      context_(1),
+      look_interval_(look_interval),
+      look_timer_(context_),
+      duty_(workers.size()),
+      seen_(workers.size()) {
   SEPAL_ASSERT(!workers.empty(), "the acceptor has no worker that takes connections");
+  if (look_interval.count() == 0) duty_.serve(workers.size());
 }
 
 Acceptor::~Acceptor() {
@@ -127,6 +135,10 @@ Result<void> Acceptor::start(std::vector<Listener> listeners) {
   }
   thread_ = std::thread([this] {
     name_this_thread("acceptor");
+    if (look_interval_.count() > 0 && workers_.size() > 1) {
+      tell({});
+      schedule_look();
+    }
     context_.run();
   });
   return {};
@@ -226,12 +238,72 @@ void Acceptor::pause(Door& door, int error) {
   });
 }
 
+// --- how many workers serve ------------------------------------------------------------------------------
+
+void Acceptor::serve(std::size_t worker_count) {
+  boost::asio::post(context_, [this, worker_count] {
+    duty_.serve(worker_count);
+    tell({});
+  });
+}
+
+void Acceptor::schedule_look() {
+  looked_at_ = std::chrono::steady_clock::now();
+  look_timer_.expires_after(look_interval_);
+  look_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) look();
+  });
+}
+
+void Acceptor::look() {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> passed = now - looked_at_;
+  std::vector<Duty::Work> serving;
+  for (std::size_t index = 0; index < workers_.size(); ++index) {
+    const Seen before = std::exchange(seen_[index], {.cpu_time = workers_[index]->cpu_time(),
+                                                     .long_batches = workers_[index]->long_batches(),
+                                                     .gift = seen_[index].gift});
+    if (index >= duty_.serving()) continue;
+    const std::chrono::duration<double> busy = seen_[index].cpu_time - before.cpu_time;
+    const auto squares = static_cast<double>(seen_[index].long_batches - before.long_batches);
+    const std::chrono::duration<double, std::micro> wait(
+        squares / 2 / std::chrono::duration<double, std::micro>(passed).count());
+    serving.push_back({.busy = busy / passed, .wait = wait});
+  }
+  if (Duty::asks_for_cores(serving)) {
+    tell(duty_.look(serving, idle_cores_.since_last_look(now)));
+  } else {
+    idle_cores_.forget();
+    tell(duty_.look(serving, 0));
+  }
+  schedule_look();
+}
+
+// A gift that is told twice in a row is one more share. That a worker gives none, or all, is told once.
+void Acceptor::tell(std::span<const Duty::Gift> gifts) {
+  for (std::size_t index = 0; index < workers_.size(); ++index) {
+    std::optional<Duty::Gift> gift;
+    const auto given = std::ranges::find(gifts, index, &Duty::Gift::from);
+    if (given != gifts.end()) gift = *given;
+    if (index >= duty_.serving()) gift = {.from = index, .to = duty_.heir_of(index), .share = 1};
+    const std::optional<Duty::Gift> before = std::exchange(seen_[index].gift, gift);
+    const bool is_told = before == gift && (!gift || gift->share == 1);
+    if (is_told) continue;
+    if (gift) {
+      workers_[index]->give(*workers_[gift->to], gift->share);
+    } else {
+      workers_[index]->give_none();
+    }
+  }
+}
+
 void Acceptor::hand_over(Door& door, Descriptor descriptor, const sockaddr_storage& peer) {
   SEPAL_ASSERT(descriptor.is_open(), "a connection is handed over that is closed already");
   // A worker's load grows within adopt(), before its thread runs: so this choice also sees the connections
   // that were handed over a moment ago.
-  const auto fewest = std::min_element(workers_.begin(), workers_.end(),
-                                       [](const auto& a, const auto& b) { return a->load() < b->load(); });
+  const auto serving = workers_.first(duty_.serving());
+  const auto fewest =
+      std::ranges::min_element(serving, {}, [](const auto& worker) { return worker->load(); });
   const bool tcp = door.listener.kind != StreamKind::unix_socket;
   Accepted accepted{.descriptor = std::move(descriptor),
                     .kind = door.listener.kind,

@@ -1,4 +1,5 @@
-// The acceptor's thread accepts connections, and hands each one to the worker with the fewest connections.
+// The acceptor's thread accepts connections, and hands each one to the serving worker with the fewest
+// connections. It also looks at the workers, and tells them which of them serve (server/duty.hpp).
 //
 // The acceptor has a thread of its own for two reasons: a worker in a long batch must not keep new clients
 // out, and many new connections at once must not slow a worker's clients.
@@ -9,6 +10,7 @@
 // the connection in its place, refuses it, and opens a spare again.
 #pragma once
 
+#include <sepal/base/clock.hpp>
 #include <sepal/base/descriptor.hpp>
 #include <sepal/base/result.hpp>
 
@@ -17,15 +19,20 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <sys/socket.h>
 #include <thread>
 #include <vector>
 
 #include "server/client_counts.hpp"
+#include "server/duty.hpp"
+#include "server/idle_cores.hpp"
 #include "server/listener.hpp"
 #include "server/refusal.hpp"
 #include "server/worker.hpp"
@@ -35,11 +42,13 @@ namespace sepal::server {
 // Confined to the thread that made it, except where a member says otherwise.
 class Acceptor {
  public:
-  // Descriptors that an acceptor has open: three of Asio's context, the spare one, and the connection that is
-  // being refused.
-  static constexpr std::uint64_t descriptors = 5;
+  // Descriptors that an acceptor has open: three of Asio's context, the spare one, the connection that is
+  // being refused, and that of IdleCores.
+  static constexpr std::uint64_t descriptors = 6;
 
-  Acceptor(std::span<const std::unique_ptr<Worker>> workers, ClientCounts& counts);
+  // `look_interval`: see ServerOptions.
+  Acceptor(std::span<const std::unique_ptr<Worker>> workers, ClientCounts& counts,
+           std::chrono::milliseconds look_interval);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
@@ -50,6 +59,8 @@ class Acceptor {
   void stop();
   // Any thread. See Server::set_sockets_max().
   void set_sockets_max(std::uint64_t count) { sockets_max_.store(count, std::memory_order_relaxed); }
+  // Any thread. See Server::serve().
+  void serve(std::size_t worker_count);
 
  private:
   struct Door {
@@ -64,6 +75,9 @@ class Acceptor {
   void turn_away(const Door& door, Descriptor descriptor, const sockaddr_storage& peer, Refusal refusal);
   [[nodiscard]] bool has_room(StreamKind kind) const;
   void pause(Door& door, int error);
+  void schedule_look();
+  void look();
+  void tell(std::span<const Duty::Gift> gifts);
   void hand_over(Door& door, Descriptor descriptor, const sockaddr_storage& peer);
 
   std::span<const std::unique_ptr<Worker>> workers_;
@@ -76,6 +90,19 @@ class Acceptor {
   std::vector<std::unique_ptr<Door>> doors_;  // pointers, because handlers refer to a Door
   std::uint64_t last_id_ = 0;
   bool pause_logged_ = false;
+
+  std::chrono::milliseconds look_interval_;
+  boost::asio::steady_timer look_timer_;
+  Duty duty_;
+  IdleCores idle_cores_;
+  // What the last look saw of each worker, and what it told the worker.
+  struct Seen {
+    std::chrono::nanoseconds cpu_time{};
+    std::uint64_t long_batches = 0;
+    std::optional<Duty::Gift> gift{};
+  };
+  std::vector<Seen> seen_;
+  SteadyTime looked_at_{};
   std::thread thread_;
 };
 

@@ -29,8 +29,16 @@ class Server::Implementation {
           if (other != index) workers_[other]->give_place();
       }));
     }
-    acceptor_ = std::make_unique<Acceptor>(workers_, counts_);
+    acceptor_ = std::make_unique<Acceptor>(workers_, counts_, options.look_interval);
   }
+  // Without stop(), the threads still run. All end before the first worker goes: they give clients to each
+  // other.
+  ~Implementation() {
+    acceptor_.reset();
+    for (const auto& worker : workers_) worker->halt();
+  }
+  Implementation(const Implementation&) = delete;
+  Implementation& operator=(const Implementation&) = delete;
 
   Result<void> start() {
     SEPAL_ASSERT(!std::exchange(started_, true), "a server is started once");
@@ -95,6 +103,10 @@ std::uint16_t Server::port() const {
 
 void Server::set_sockets_max(std::uint64_t count) {
   implementation_->acceptor().set_sockets_max(count + implementation_->handshakes_max());
+}
+
+void Server::serve(std::size_t worker_count) {
+  implementation_->acceptor().serve(worker_count);
 }
 
 void Server::stop(std::chrono::milliseconds patience) {

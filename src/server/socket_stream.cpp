@@ -23,15 +23,23 @@ session::Stream::Transfer transferred(ssize_t count) {
 
 }  // namespace
 
-SocketStream::SocketStream(Descriptor descriptor, StreamKind kind, Readiness& readiness)
-    : descriptor_(std::move(descriptor)), kind_(kind), readiness_(readiness) {
+SocketStream::SocketStream(Descriptor descriptor, StreamKind kind)
+    : descriptor_(std::move(descriptor)), kind_(kind) {
   SEPAL_ASSERT(descriptor_.is_open(), "a stream without a socket");
 }
 
-Result<void> SocketStream::watch_for(session::Client& owner) {
+Result<void> SocketStream::watch_for(session::Client& owner, Readiness& readiness,
+                                     UnreadStreams& /*unread*/) {
   SEPAL_ASSERT(owner_ == nullptr, "a socket has one owner");
   owner_ = &owner;
-  return readiness_.add(descriptor_.number(), &owner, session::readable);
+  readiness_ = &readiness;
+  return readiness.add(descriptor_.number(), &owner, session::readable);
+}
+
+void SocketStream::leave() {
+  SEPAL_ASSERT(owner_ != nullptr, "a socket leaves a worker that does not watch it");
+  owner_ = nullptr;
+  std::exchange(readiness_, nullptr)->remove(descriptor_.number());
 }
 
 session::Stream::Transfer SocketStream::receive(std::span<char> into) {
@@ -46,7 +54,7 @@ session::Stream::Transfer SocketStream::send(std::string_view bytes) {
 
 void SocketStream::watch(std::uint32_t events) {
   SEPAL_ASSERT(owner_ != nullptr, "a socket is watched before it has an owner");
-  readiness_.change(descriptor_.number(), owner_, events);
+  readiness_->change(descriptor_.number(), owner_, events);
 }
 
 bool SocketStream::end() {

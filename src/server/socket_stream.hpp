@@ -11,20 +11,20 @@
 #include <string_view>
 
 #include "server/readiness.hpp"
+#include "server/watched_stream.hpp"
 
 namespace sepal::server {
 
 enum class StreamKind : std::uint8_t { tcp, tls, unix_socket };
 
 // Confined to its worker.
-class SocketStream final : public session::Stream {
+class SocketStream final : public WatchedStream {
  public:
   // `descriptor` is in non-blocking mode.
-  SocketStream(Descriptor descriptor, StreamKind kind, Readiness& readiness);
+  SocketStream(Descriptor descriptor, StreamKind kind);
 
-  // Call it once, before any other member: from then on Readiness tells the socket's events with `owner`. It
-  // is not part of the constructor, because the client needs the stream first. Errors: io.
-  Result<void> watch_for(session::Client& owner);
+  Result<void> watch_for(session::Client& owner, Readiness& readiness, UnreadStreams& unread) override;
+  void leave() override;
 
   Transfer receive(std::span<char> into) override;
   Transfer send(std::string_view bytes) override;
@@ -38,7 +38,7 @@ class SocketStream final : public session::Stream {
  private:
   Descriptor descriptor_;
   StreamKind kind_;
-  Readiness& readiness_;
+  Readiness* readiness_ = nullptr;  // null, as the owner: it is not watched
   session::Client* owner_ = nullptr;
 };
 

@@ -19,22 +19,29 @@ void UnreadStreams::remove(TlsStream& stream) {
   SEPAL_ASSERT(removed == 1, "a stream that is listed is listed once");
 }
 
-TlsStream::TlsStream(SocketStream socket, std::unique_ptr<Connection> connection, UnreadStreams& unread)
-    : socket_(std::move(socket)), connection_(std::move(connection)), unread_(unread) {
+TlsStream::TlsStream(SocketStream socket, std::unique_ptr<Connection> connection)
+    : socket_(std::move(socket)), connection_(std::move(connection)) {
   SEPAL_ASSERT(connection_ != nullptr, "a TLS stream without TLS");
 }
 
 // A client that has ended its side may wait for the end of the other one.
 TlsStream::~TlsStream() {
-  if (is_listed_) unread_.remove(*this);
+  if (is_listed_) unread_->remove(*this);
   connection_->end();
 }
 
-// With the last bytes of the handshake, the first request may have come.
-Result<void> TlsStream::watch_for(session::Client& owner) {
-  if (auto watched = socket_.watch_for(owner); !watched) return watched;
+// With the last bytes of the handshake, the first request may have come; and OpenSSL may hold bytes of a
+// client that comes from another worker.
+Result<void> TlsStream::watch_for(session::Client& owner, Readiness& readiness, UnreadStreams& unread) {
+  if (auto watched = socket_.watch_for(owner, readiness, unread); !watched) return watched;
+  unread_ = &unread;
   note_unread(true);
   return {};
+}
+
+void TlsStream::leave() {
+  note_unread(false);
+  socket_.leave();
 }
 
 // OpenSSL gives the bytes of one record at a time. What the socket still has, it tells in the next turn: so
@@ -90,9 +97,9 @@ void TlsStream::note_unread(bool holds_bytes) {
   const bool is_told = holds_bytes && (watched_ & session::readable) != 0;
   if (std::exchange(is_listed_, is_told) == is_told) return;
   if (is_told) {
-    unread_.add(*this);
+    unread_->add(*this);
   } else {
-    unread_.remove(*this);
+    unread_->remove(*this);
   }
 }
 

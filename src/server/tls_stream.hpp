@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "server/socket_stream.hpp"
+#include "server/watched_stream.hpp"
 
 namespace sepal::server {
 
@@ -39,16 +40,16 @@ class UnreadStreams {
 };
 
 // Confined to its worker.
-class TlsStream final : public session::Stream {
+class TlsStream final : public WatchedStream {
  public:
   // The handshake of `connection` is done. It uses the descriptor of `socket`.
-  TlsStream(SocketStream socket, std::unique_ptr<tls::Connection> connection, UnreadStreams& unread);
+  TlsStream(SocketStream socket, std::unique_ptr<tls::Connection> connection);
   ~TlsStream() override;
   TlsStream(const TlsStream&) = delete;
   TlsStream& operator=(const TlsStream&) = delete;
 
-  // Call it once, before any other member. Errors: io.
-  Result<void> watch_for(session::Client& owner);
+  Result<void> watch_for(session::Client& owner, Readiness& readiness, UnreadStreams& unread) override;
+  void leave() override;
   [[nodiscard]] session::Client* owner() const { return socket_.owner(); }
 
   Transfer receive(std::span<char> into) override;
@@ -63,7 +64,7 @@ class TlsStream final : public session::Stream {
 
   SocketStream socket_;
   std::unique_ptr<tls::Connection> connection_;  // after the socket, whose descriptor it uses
-  UnreadStreams& unread_;
+  UnreadStreams* unread_ = nullptr;              // its worker's
   std::uint32_t watched_ = session::readable;
   bool holds_bytes_ = false;     // OpenSSL may hold what the socket does not tell of
   bool is_listed_ = false;       // in unread_

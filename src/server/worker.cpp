@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <span>
 #include <string_view>
 #include <sys/socket.h>
@@ -102,6 +103,10 @@ Worker::Worker(std::size_t index, Gate& gate, command::Services& services, Clien
 
 Worker::~Worker() {
   // Without stop(), the thread still runs. It must end before the members that it uses.
+  halt();
+}
+
+void Worker::halt() {
   context_.stop();
   join();
 }
@@ -118,6 +123,8 @@ Result<void> Worker::start() {
     await_next();
     context_.run();
   });
+  // Fails only for a thread that has ended.
+  static_cast<void>(::pthread_getcpuclockid(thread_.native_handle(), &cpu_clock_));
   return {};
 }
 
@@ -188,8 +195,16 @@ void Worker::take_turn_for(std::function<void()> task) {
   });
 }
 
+std::chrono::nanoseconds Worker::cpu_time() const {
+  timespec used{};
+  static_cast<void>(::clock_gettime(cpu_clock_, &used));
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
+
 void Worker::collect(std::vector<command::ClientState*>& clients) {
   scheduler_.collect(clients);
+  const MutexLock lock(inbox_mutex_);
+  for (session::Scheduler::Moved& moved : inbox_) clients.push_back(&moved.client);
 }
 
 void Worker::welcome(Accepted accepted) {
@@ -205,15 +220,16 @@ void Worker::admit(Accepted accepted, Greeted greeted) {
     return turn_away(std::move(accepted), greeted, **refusal);
   const auto& added = std::get<Added>(taken);
   counts_.accepted.fetch_add(1, std::memory_order_relaxed);
-  const auto watched =
-      std::visit([&](auto* const stream) { return stream->watch_for(added.client); }, added.stream);
-  if (!watched) {
-    log::error("connection_refused", "connection refused",
-               {{"id", accepted.id}, {"reason", watched.error().detail}});
-    // The scheduler has the client already. kill() gives back its place and its count, as for any client.
-    scheduler_.kill(accepted.id);
-    await_next();
-  }
+  watch(added, accepted.id);
+}
+
+void Worker::watch(Added added, std::uint64_t id) {
+  const auto watched = added.stream.watch_for(added.client, readiness_, unread_);
+  if (watched) return;
+  log::error("connection_refused", "connection refused", {{"id", id}, {"reason", watched.error().detail}});
+  // The scheduler has the client already. kill() gives back its place and its count, as for any client.
+  scheduler_.kill(id);
+  await_next();
 }
 
 // Strangers must not take the places of clients that log in. Where clients need not log in, all are the same.
@@ -264,14 +280,14 @@ std::variant<Worker::Added, const Refusal*> Worker::take_place(Accepted& accepte
   client.last_request_at = client.connected_at;
   command::welcome(*services_.users, client);
   if (greeted.user_name) command::log_in_by_certificate(services_, client, *greeted.user_name);
-  SocketStream socket(std::move(accepted.descriptor), accepted.kind, readiness_);
+  SocketStream socket(std::move(accepted.descriptor), accepted.kind);
   const auto add = [&](auto stream) {
-    auto* const added = stream.get();
+    WatchedStream& added = *stream;
     return Added{.client = scheduler_.add(std::move(stream), std::move(client), accepted.network),
                  .stream = added};
   };
   if (greeted.connection == nullptr) return add(std::make_unique<SocketStream>(std::move(socket)));
-  return add(std::make_unique<TlsStream>(std::move(socket), std::move(greeted.connection), unread_));
+  return add(std::make_unique<TlsStream>(std::move(socket), std::move(greeted.connection)));
 }
 
 // The memory for reading is free to be overwritten: connections are welcomed between turns.
@@ -298,8 +314,10 @@ void Worker::take_turn() {
   scheduler_.begin_turn(journal_progress_.load());
   // Events name clients by pointer. That is safe, because until end_turn() a turn closes only clients whose
   // event has already come; kill(), sweep() and cut_off() run between turns.
-  for (const Readiness::Event& event : readiness_.take())
-    scheduler_.ready(*static_cast<session::Client*>(event.owner), event.events);
+  for (const Readiness::Event& event : readiness_.take()) {
+    auto& client = *static_cast<session::Client*>(event.owner);
+    if (heir_ == nullptr || !give_away(client)) scheduler_.ready(client, event.events);
+  }
   scheduler_.end_turn();
   await_next();
 }
@@ -378,6 +396,13 @@ void Worker::await_pause_end() {
 void Worker::begin_stop(SteadyTime deadline) {
   SEPAL_ASSERT(!stopping_, "a worker is told to stop once");
   stopping_ = true;
+  heir_ = nullptr;
+  {
+    const GateEntered inside(gate_, index_);
+    const MutexLock lock(inbox_mutex_);
+    inbox_closed_ = true;
+  }
+  take_inbox();
   if (handshakes_ != nullptr) handshakes_->close_all();
   scheduler_.stop();
   // The clients get their replies until then. A client that does not read must not hold up the stop.

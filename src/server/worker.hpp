@@ -6,6 +6,7 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/gate.hpp>
+#include <sepal/base/mutex.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/command/run/dispatcher.hpp>
 #include <sepal/command/run/services.hpp>
@@ -17,8 +18,10 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -34,6 +37,7 @@
 #include "server/refusal.hpp"
 #include "server/socket_stream.hpp"
 #include "server/tls_stream.hpp"
+#include "server/watched_stream.hpp"
 
 namespace sepal::server {
 
@@ -60,6 +64,8 @@ class Worker {
   // `deadline`.
   void stop(SteadyTime deadline);
   void join();
+  // Ends the thread at once.
+  void halt();
 
   // --- any thread ----------------------------------------------------------------------------------------
 
@@ -74,8 +80,17 @@ class Worker {
   void journal_progressed();
   // Runs the task between two turns of its connections.
   void take_turn_for(std::function<void()> task);
+  // From now on, gives this share of its clients to `heir`, each when it asks: see Scheduler::move_share().
+  // The heir outlives this worker's thread.
+  void give(Worker& heir, double share);
+  void give_none();
   // The number of connections that the worker was given and whose sockets are not closed.
   [[nodiscard]] std::uint64_t load() const { return load_.load(std::memory_order_acquire); }
+
+  // The CPU time of its thread. After start().
+  [[nodiscard]] std::chrono::nanoseconds cpu_time() const;
+  // See session::Scheduler.
+  [[nodiscard]] std::uint64_t long_batches() const { return scheduler_.long_batches(); }
 
   // --- with the gate closed ------------------------------------------------------------------------------
 
@@ -87,12 +102,16 @@ class Worker {
   void admit(Accepted accepted, Greeted greeted);
   struct Added {
     session::Client& client;
-    std::variant<SocketStream*, TlsStream*> stream;
+    WatchedStream& stream;
   };
   std::variant<Added, const Refusal*> take_in(Accepted& accepted, Greeted& greeted);
   std::variant<Added, const Refusal*> take_place(Accepted& accepted, Greeted& greeted);
   bool make_place();
   void turn_away(Accepted accepted, const Greeted& greeted, const Refusal& refusal);
+  void watch(Added added, std::uint64_t id);
+  bool give_away(session::Client& client);
+  bool inherit(session::Scheduler& scheduler, session::Client& client);
+  void take_inbox();
   void ask_for_unread();
   void take_unread();
   void take_turn();
@@ -101,8 +120,8 @@ class Worker {
   std::uint64_t journal_progress_to_act_on();
   void bound_buffers();
   void log_closed(std::uint64_t id_of_most, std::size_t count);
-  // Call it after the descriptor is closed. The release pairs with the acquire in load(): when the acceptor
-  // sees the lower count, it may rely on the descriptor to be free.
+  // Call it after the descriptor is closed, or is another worker's. The release pairs with the acquire in
+  // load(): when the acceptor sees the lower count, it may rely on the descriptor to be free.
   void socket_closed() {
     const std::uint64_t load_before = load_.fetch_sub(1, std::memory_order_release);
     SEPAL_ASSERT(load_before > 0, "the worker closes more sockets than it was given");
@@ -144,7 +163,12 @@ class Worker {
   bool awaiting_ = false;  // readiness_.wait is under way
   bool turn_posted_ = false;
   bool unread_posted_ = false;
-  std::optional<SteadyTime> pause_awaited_;  // the time that pause_timer_ waits for
+  Worker* heir_ = nullptr;  // gets clients; null: none moves
+  // Clients that other workers have given to this one. A thread that adds or takes one is inside the gate.
+  Mutex inbox_mutex_;  // Lock order: inside the gate, and no other lock behind it.
+  std::vector<session::Scheduler::Moved> inbox_ SEPAL_GUARDED_BY(inbox_mutex_);
+  bool inbox_closed_ SEPAL_GUARDED_BY(inbox_mutex_) = false;  // the worker stops
+  std::optional<SteadyTime> pause_awaited_;                   // the time that pause_timer_ waits for
   bool stopping_ = false;
   RefusalLog refusals_;
   // Events that are counted, and of which the log tells now and then.
@@ -158,6 +182,7 @@ class Worker {
   Told large_strangers_;
   Told memory_refusals_;
   std::thread thread_;
+  clockid_t cpu_clock_{};  // of the thread
 };
 
 }  // namespace sepal::server

@@ -41,6 +41,7 @@ class Client {
   std::uint64_t network;            // of its address, see base/displace.hpp
   std::size_t place_of_stranger{};  // valid while it is in Strangers
   bool is_among_strangers = false;
+  std::uint32_t asked_about = 0;  // in Scheduler::may_move(), for this call of move_share()
 };
 
 }  // namespace sepal::session

@@ -213,6 +213,7 @@ void Scheduler::run(Client& client) {
   // The session's own looks at the clock serve here: one more behind each batch made single requests slower.
   const SteadyTime began = client.session.last_run_at();
   const SteadyTime now = client.session.last_run_until();
+  if (now - began >= long_batch_min) note_long_batch(now - began);
   const bool grew = client.session.take_grew();
   const std::size_t kept_before = kept_.size();
   carry_on(client, step);  // may destroy the client
@@ -226,6 +227,11 @@ void Scheduler::run(Client& client) {
     due_ = due_ || now - began < long_run_min;
   }
   if (kept_.size() >= kept_max || (!kept_.empty() && now - kept_since_ >= kept_time_max)) send_kept();
+}
+
+void Scheduler::note_long_batch(std::chrono::nanoseconds took) {
+  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(took).count();
+  long_batches_.add(static_cast<std::uint64_t>(microseconds) * static_cast<std::uint64_t>(microseconds));
 }
 
 // How many clients a turn will run is not known when it begins: as many as the last one, or more.

@@ -61,8 +61,10 @@ Session::Session(const Environment& environment, command::ClientState client)
       parser_(resp::ParserLimits{}),
       input_(environment.input),
       account_(environment.services.buffers),
-      last_run_at_(client_.connected_at),
-      last_run_until_(client_.connected_at) {}
+      last_run_at_(std::max(client_.connected_at, client_.last_request_at)),
+      last_run_until_(last_run_at_) {
+  reply_.set_version(static_cast<resp::Version>(client_.protocol));
+}
 
 Session::~Session() = default;
 

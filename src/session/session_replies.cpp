@@ -202,6 +202,18 @@ void Session::leaves() {
   account_.clear();
 }
 
+bool Session::can_move() const {
+  return input_.bytes_held() == 0 && input_.unparsed().empty() && partial_ == nullptr && !has_output() &&
+         held_.until() == 0 && !waiting_ && !closing_ && !input_ended_ && client_.can_move();
+}
+
+command::ClientState Session::move_out() {
+  SEPAL_ASSERT(can_move(), "a client moves while its session has something of it");
+  update_figures();
+  account_.clear();
+  return std::move(client_);
+}
+
 void Session::update_figures() {
   account_.settle(client_, environment_.stats);
 }

@@ -1,8 +1,9 @@
 // Listeners, workers and connections on Asio.
 //
 // N workers, each a thread with its own io_context (epoll), its own connections and its own side of the gate.
-// A new connection goes to the worker with the fewest connections. While they serve requests, workers share
-// the keyspace and the journal, and nothing else.
+// As many workers serve as the load needs, and the others rest (decisions/0049). A new connection goes to the
+// serving worker with the fewest connections. While they serve requests, workers share the keyspace and the
+// journal, and nothing else.
 #pragma once
 
 #include <sepal/base/gate.hpp>
@@ -26,6 +27,9 @@ struct ServerOptions {
   std::uint16_t port = 6379;   // 0: the system picks; with a UNIX socket or a TLS port: no plain TCP
   std::uint16_t tls_port = 0;  // at the same addresses; 0: no TLS
   std::uint32_t worker_count = 1;
+  // How often the server looks whether fewer workers will do, or more are needed. 0: it does not, and all
+  // serve until serve() is called.
+  std::chrono::milliseconds look_interval{100};
   std::uint32_t listen_backlog = 511;
   std::string unix_socket;                // path; empty: none
   std::uint32_t unix_socket_mode = 0700;  // permissions of the path
@@ -69,6 +73,10 @@ class Server final : public command::ClientDirectory {
   // Any thread. The journal is durable up to a further position, or has room again, or has begun to refuse:
   // connections that wait for that go on.
   void journal_progressed();
+
+  // Any thread; only without a look_interval. So many workers serve from now on: 1 to all. Clients of the
+  // others move to them, each when it asks.
+  void serve(std::size_t worker_count);
 
   // Any thread. Has each worker take a turn, and calls `all_taken` on the worker that is the last.
   void ask_workers(std::function<void()> all_taken);

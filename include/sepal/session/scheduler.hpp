@@ -25,6 +25,7 @@
 
 #include <sepal/base/clock.hpp>
 #include <sepal/command/run/client_state.hpp>
+#include <sepal/metrics/counters.hpp>
 #include <sepal/resp/reply.hpp>
 #include <sepal/session/session.hpp>
 #include <sepal/session/stream.hpp>
@@ -58,6 +59,8 @@ inline constexpr std::chrono::microseconds long_run_min{10};
 inline constexpr std::chrono::microseconds kept_time_max{250};
 inline constexpr std::size_t kept_max = 16;
 static_assert(kept_max > 0 && long_run_min < kept_time_max);
+// Clients notice that they wait for another client's batch that took so long.
+inline constexpr std::chrono::microseconds long_batch_min{100};
 
 enum class State : std::uint8_t {
   reading,    // waits for bytes
@@ -113,6 +116,26 @@ class Scheduler {
   void ready(Client& client, std::uint32_t events);
   // Runs what the round holds, then one batch of each client that was queued.
   void end_turn();
+
+  // --- within a turn, before ready(): clients move to another worker ---
+
+  // From now on, may_move() names this share of the clients of which it is asked, each once: above 0, at most
+  // 1; 1: all, each time. 0: none.
+  void move_share(double share);
+  // Inside the gate. Whether the client, whose event has come, is to move and can: then give it to move_out()
+  // in place of ready().
+  [[nodiscard]] bool may_move(Client& client);
+  // What add() of the other worker's scheduler takes.
+  struct Moved {
+    std::unique_ptr<Stream> stream;
+    command::ClientState client;
+    std::uint64_t network = 0;
+  };
+  // Inside the gate. The client is destroyed; the Observer hears nothing.
+  Moved move_out(Client& client);
+  // The squares of the times that long batches took, in microseconds, together: half of what it grows in some
+  // time, divided by that time, is how long a request that comes then waits for them on average. Any thread.
+  [[nodiscard]] std::uint64_t long_batches() const { return long_batches_.get(); }
   // Before the worker waits, also when it had no turn: sends what is kept, and what the journal lets go.
   void release_replies(std::uint64_t journal_progress);
 
@@ -180,6 +203,8 @@ class Scheduler {
   void look_ahead();
   void run(Client& client);
   std::chrono::nanoseconds next_batch_time();
+  void note_long_batch(std::chrono::nanoseconds took);
+  [[nodiscard]] static bool can_move(const Client& client);
   void queue_waiting(std::uint64_t journal_progress) {
     if (journal_progress != progress_seen_) queue_put_off(journal_progress);
   }
@@ -231,6 +256,12 @@ class Scheduler {
   std::uint64_t progress_seen_ = 0;
   std::size_t runs_ = 0;  // in this turn
   std::size_t runs_of_last_turn_ = 0;
+  metrics::Counter long_batches_;
+  // What move_share() asked for, how much of a client that has come to since, and the number of the call.
+  double share_ = 0;
+  double share_due_ = 0;
+  std::uint32_t share_number_ = 0;
+  bool heavy_stays_ = false;  // a client with long batches was asked about, and stays
   bool stopping_ = false;
 };
 

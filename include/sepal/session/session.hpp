@@ -192,6 +192,11 @@ class Session {
   void update_figures();
   // Call it when the client goes: gives all its memory back. Inside the gate.
   void leaves();
+  // Whether all that the client is stands in its ClientState, so that a session of another worker can go on
+  // with it: nothing of a request has come, and nothing waits.
+  [[nodiscard]] bool can_move() const;
+  // Call it then. Gives the client away; only destroy the session after it. Inside the gate.
+  command::ClientState move_out();
 
   // Whether requests that have not run, or replies that the session keeps, take more memory since the last
   // call.

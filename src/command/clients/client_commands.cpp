@@ -263,8 +263,10 @@ Next client_kill(Context& context) {
   if (filter.user_name && context.services.users->find(*filter.user_name) == nullptr)
     return refuse(context, "ERR No such user '" + std::string(echoed(*filter.user_name)) + "'");
   std::vector<std::uint64_t> killed;
-  context.services.clients.for_each([&](const ClientState& client) {
-    if (filter.takes(client, context)) killed.push_back(client.id);
+  context.services.clients.for_each([&](ClientState& client) {
+    if (!filter.takes(client, context)) return;
+    if (&client != &context.client) client.to_be_closed = true;
+    killed.push_back(client.id);
   });
   bool self = false;
   for (const std::uint64_t id : killed) {

@@ -28,6 +28,7 @@ bool dismiss(const RemovedUsers& removed, ClientDirectory& clients, const Client
       // The caller closes this client behind its reply.
       asking_is_one = true;
     } else {
+      client.to_be_closed = true;
       clients.kill(client.id);
     }
   });

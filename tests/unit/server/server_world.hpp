@@ -25,14 +25,15 @@ inline ServerOptions any_port(std::uint32_t worker_count = 1) {
   ServerOptions options;
   options.port = 0;
   options.worker_count = worker_count;
+  options.look_interval = std::chrono::milliseconds(0);
   return options;
 }
 
 struct ServerWorld {
-  explicit ServerWorld(const ServerOptions& options = any_port())
+  explicit ServerWorld(const ServerOptions& options = any_port(), const tls::Current* tls = nullptr)
       : ground(options.worker_count),
         services(ground.services(server)),
-        server(options, ground.gate, services) {}
+        server(options, ground.gate, services, tls) {}
   ~ServerWorld() { server.stop(stop_patience); }
   ServerWorld(const ServerWorld&) = delete;
   ServerWorld& operator=(const ServerWorld&) = delete;
@@ -77,7 +78,10 @@ struct ServerWorld {
 };
 
 struct StartedWorld : ServerWorld {
-  explicit StartedWorld(const ServerOptions& options = any_port()) : ServerWorld(options) { start(); }
+  explicit StartedWorld(const ServerOptions& options = any_port(), const tls::Current* tls = nullptr)
+      : ServerWorld(options, tls) {
+    start();
+  }
 };
 
 }  // namespace sepal::server::test

@@ -103,7 +103,14 @@ struct ClientState {
   std::uint64_t bytes_of_job = 0;       // copied from the request, for a job that the client waits for
   std::uint64_t bytes_of_requests = 0;  // the memory of requests that have not come whole, or have not run
   std::uint64_t bytes_unsent = 0;       // the memory of replies that wait for the client to read
-  bool to_be_closed = false;            // because it had most memory (command/client_memory.hpp)
+  // Set with the gate closed before ClientDirectory::kill(), which tells all workers: from then on the client
+  // does not move from one worker, which was not told yet, to one that was.
+  bool to_be_closed = false;
+  // Whether the client may move to another worker: no worker has anything of it beside this.
+  [[nodiscard]] bool can_move() const {
+    return !to_be_closed && !close_after_reply && !login_failed && transaction == nullptr &&
+           watch == nullptr && monitoring == nullptr && administration == nullptr && !lifeline.tied();
+  }
   // What maxmemory_clients bounds.
   [[nodiscard]] std::uint64_t bytes_held() const { return bytes_of_requests + bytes_unsent; }
 };

@@ -169,7 +169,8 @@ class ClientDirectory {
   virtual ~ClientDirectory() = default;
   // Called with the gate closed. In order of id.
   virtual void for_each(const std::function<void(ClientState&)>& /*visit*/) {}
-  // Any thread. The connection ends soon, without further replies. Unknown ids are ignored.
+  // Any thread. The connection ends soon, without further replies. Unknown ids are ignored. Set the client's
+  // `to_be_closed` before, with the gate closed, unless it is a monitor.
   virtual void kill(std::uint64_t /*id*/) {}
   // Any thread, also inside the gate. Gives bytes to a client of a worker: they go behind the replies that it
   // has. If the client is gone, or is no monitor any more, nothing happens.
