@@ -9,8 +9,9 @@ namespace sepal::server {
 namespace {
 
 // A worker is pressed when it works for so much of the time, or when its clients wait so long for the long
-// batches of others.
+// batches of others. Without an idle core it may not get more of one.
 constexpr double pressed_busy = 0.85;
+constexpr double pressed_busy_without_cores = 0.6;
 constexpr std::chrono::microseconds pressed_wait{100};
 // A worker that is busy for less than this share of what a pressed one is takes clients of it.
 constexpr double far_less = 0.5;
@@ -23,6 +24,8 @@ constexpr double rest_busy_without_cores = 0.95;
 // It rests when it could have rested in so many looks. Without an idle core, each look counts for several.
 constexpr std::size_t calm_min = 20;
 constexpr std::size_t calm_without_cores = 7;
+// Clients take so many looks to move to a worker that wakes.
+constexpr std::size_t looks_to_move = 3;
 // A worker that rested because no core was idle rests for so many looks.
 constexpr std::size_t pause_of_wakes = 10;
 // Without an idle core, a worker that is pressed in so many looks wakes another one for a trial: what takes
@@ -31,8 +34,9 @@ constexpr std::size_t looks_before_trial = 100;
 // A worker that wakes gets as many clients as stay.
 constexpr double half = 0.5;
 
-bool is_pressed(const Duty::Work& work) {
-  return work.busy >= pressed_busy || work.wait >= pressed_wait;
+bool is_pressed(const Duty::Work& work, double idle_cores) {
+  return work.busy >= (idle_cores >= idle_min ? pressed_busy : pressed_busy_without_cores) ||
+         work.wait >= pressed_wait;
 }
 
 }  // namespace
@@ -44,13 +48,14 @@ void Duty::serve(std::size_t count) {
 
 bool Duty::asks_for_cores(std::span<const Work> serving) {
   return serving.size() > 1 || std::ranges::any_of(serving, [](const Work& work) {
-           return work.busy >= pressed_busy * half || is_pressed(work);
+           return work.busy >= pressed_busy_without_cores * half || is_pressed(work, 0);
          });
 }
 
 std::vector<Duty::Gift> Duty::look(std::span<const Work> serving, double idle_cores) {
   SEPAL_ASSERT(serving.size() == serving_, "a look sees the workers that serve");
   if (pause_ > 0) --pause_;
+  if (moving_ > 0) --moving_;
   std::vector<std::size_t> order(serving.size());  // the least busy worker first
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::sort(order, {}, [&](std::size_t index) { return serving[index].busy; });
@@ -59,7 +64,7 @@ std::vector<Duty::Gift> Duty::look(std::span<const Work> serving, double idle_co
   auto least = order.begin();
   for (auto most = order.rbegin(); most != order.rend(); ++most) {
     const Work& work = serving[*most];
-    if (!is_pressed(work)) continue;
+    if (!is_pressed(work, idle_cores)) continue;
     if (const double other = serving[*least].busy; other < work.busy * far_less) {
       gifts.push_back({.from = *most, .to = *least++, .share = (work.busy - other) / (2 * work.busy)});
     } else {
@@ -68,7 +73,7 @@ std::vector<Duty::Gift> Duty::look(std::span<const Work> serving, double idle_co
   }
   const bool some_are_pressed = !pressed.empty() || !gifts.empty();
   wake(pressed, idle_cores, gifts);
-  if (serving_ == serving.size()) rest(serving, some_are_pressed, idle_cores);
+  if (serving_ == serving.size() && moving_ == 0) rest(serving, some_are_pressed, idle_cores);
   return gifts;
 }
 
@@ -81,6 +86,7 @@ void Duty::wake(std::span<const std::size_t> pressed, double idle_cores, std::ve
     gifts.push_back({.from = index, .to = serving_++, .share = half});
     cores -= 1;
     calm_ = 0;
+    moving_ = looks_to_move;
     starved_ = 0;
   }
 }

@@ -61,6 +61,7 @@ class Duty {
   std::size_t worker_count_;
   std::size_t serving_ = 1;
   std::size_t calm_ = 0;     // how sure it is that one worker less will do
+  std::size_t moving_ = 0;   // so many looks, clients still move to a worker that woke
   std::size_t pause_ = 0;    // so many looks wake no worker
   std::size_t starved_ = 0;  // looks in which a worker was pressed and no core was idle
 };
