@@ -12,7 +12,8 @@ namespace sepal::session {
 void Scheduler::move_share(double share) {
   SEPAL_ASSERT(share >= 0 && share <= 1, "a share of the clients is a part of them");
   share_ = share;
-  share_due_ = 0;
+  const bool has_heavy = std::exchange(long_batches_before_, long_batches()) != long_batches();
+  share_due_ = has_heavy ? 1 - share : 0;
   heavy_stays_ = false;
   ++share_number_;
 }
@@ -22,8 +23,9 @@ bool Scheduler::can_move(const Client& client) {
          client.outbox.empty() && client.pushed.empty() && client.session.can_move();
 }
 
-// A share below 1 leaves the first client where it is: a worker would pass on its only client for ever. It
-// also leaves the first one with long batches: the others leave it, until it has the worker for itself.
+// A share below 1 leaves the first client where it is: a worker would pass on its only client for ever. If
+// one has long batches, it is that one: the others leave it, the first at once, until it has the worker for
+// itself.
 bool Scheduler::may_move(Client& client) {
   if (share_ >= 1) return can_move(client);
   if (share_ == 0 || client.asked_about == share_number_ || !can_move(client)) return false;

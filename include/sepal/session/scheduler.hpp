@@ -261,7 +261,8 @@ class Scheduler {
   double share_ = 0;
   double share_due_ = 0;
   std::uint32_t share_number_ = 0;
-  bool heavy_stays_ = false;  // a client with long batches was asked about, and stays
+  std::uint64_t long_batches_before_ = 0;  // at that call
+  bool heavy_stays_ = false;               // a client with long batches was asked about, and stays
   bool stopping_ = false;
 };
 

@@ -75,6 +75,32 @@ TEST_CASE("a client that has moved is as it was") {
     CHECK(info.find(field) != std::string::npos);
 }
 
+// Not by serve(): the server itself looks at its workers, often, so that the trial comes soon where the cores
+// have other work.
+TEST_CASE("a worker wakes when clients wait for long batches, and rests when they have ended") {
+  ServerOptions options = any_port(2);
+  options.look_interval = std::chrono::milliseconds(1);
+  StartedWorld world(options);
+  const auto client = world.connect();
+  REQUIRE(client->ask(ping, pong.size()) == pong);
+  CHECK(requests_of(world, 1) == 0);
+  std::atomic<bool> ended = false;
+  std::thread heavy([&] {
+    const auto other = world.connect();
+    std::string words;
+    constexpr std::size_t items = 100'000;
+    constexpr std::size_t reply_bytes = 9 + 4 * items;  // "*100000", then ":0" for each
+    for (std::size_t item = 0; item < items; ++item) words += "$1\r\nx\r\n";
+    const std::string long_request =
+        "*" + std::to_string(items + 2) + "\r\n$10\r\nBF.MEXISTS\r\n$6\r\nabsent\r\n" + words;
+    while (!ended && other->send(long_request) && !other->receive(reply_bytes).empty()) continue;
+  });
+  CHECK(comes_to(world, 1, *client));
+  ended = true;
+  heavy.join();
+  CHECK(comes_to(world, 0, *client));
+}
+
 TEST_CASE("a client in a transaction moves when the transaction has ended") {
   StartedWorld world(any_port(2));
   const auto first = world.connect();

@@ -46,7 +46,20 @@ TEST_CASE("the first client with long batches stays, and the others leave it") {
   const auto squares = static_cast<std::uint64_t>(long_batch_min.count() * long_batch_min.count());
   CHECK(world.scheduler.long_batches() >= squares);
   world.scheduler.move_share(0.5);
-  CHECK(that_may_move(world) == Indexes{2, 3});
+  CHECK(that_may_move(world) == Indexes{0, 2});
+}
+
+TEST_CASE("the only other client leaves one with long batches at once") {
+  SchedulerWorld world(2);
+  {
+    const StandingClock::Slow slow(long_batch_min);
+    world.turn({"", ping});
+  }
+  world.scheduler.move_share(0.5);
+  CHECK(that_may_move(world) == Indexes{0});
+  // No batch took long since: the first stays.
+  world.scheduler.move_share(0.5);
+  CHECK(that_may_move(world).empty());
 }
 
 TEST_CASE("a client moves between two requests, and not while anything of it is left") {
