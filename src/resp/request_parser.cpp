@@ -296,7 +296,7 @@ std::size_t RequestParser::next_similar(std::string_view input, std::span<LastTw
   return taken;
 }
 
-// Words of an inline request with quotes may lie in unquoted_, which has not moved.
+// Words of an inline request with quotes may lie in text_, which has not moved.
 void RequestParser::input_moved(std::string_view input, const char* now) {
   SEPAL_ASSERT(stage_ == Stage::first_line, "the words of a request that is not whole are moved");
   // The head is a view of bytes that are gone. Neighbours are not looked for behind such a request.
@@ -389,7 +389,7 @@ Progress RequestParser::read_inline(std::string_view input) {
   }
   std::string_view line = input.substr(0, found);
   if (line.ends_with('\r')) line.remove_suffix(1);
-  if (!split_inline(line, words_, unquoted_)) return refuse("unbalanced quotes in request");
+  if (!split_inline(line, words_, text_)) return refuse("unbalanced quotes in request");
   if (words_.size() > limits_.argument_count_max) return refuse("too big inline request");
   restart();
   consumed_ = found + 1;
@@ -457,8 +457,8 @@ Progress RequestParser::find_length_line(std::string_view input, std::string_vie
 
 Progress RequestParser::refuse(std::string_view what) {
   SEPAL_ASSERT(stage_ != Stage::malformed, "a request is refused twice");
-  error_text_ = "ERR Protocol error: ";
-  error_text_ += what;
+  text_ = "ERR Protocol error: ";
+  text_ += what;
   stage_ = Stage::malformed;
   // The caller makes no room for more bytes: the connection closes.
   bytes_expected_ = 0;
@@ -481,7 +481,7 @@ void RequestParser::restart() {
 void RequestParser::give_back_memory() {
   // Swapped, since an assignment of {} keeps the capacity.
   if (words_.capacity() > words_kept_max) Words().swap(words_);
-  if (unquoted_.capacity() > unquoted_bytes_kept_max) std::string().swap(unquoted_);
+  if (text_.capacity() > unquoted_bytes_kept_max) std::string().swap(text_);
 }
 
 }  // namespace sepal::resp

@@ -52,6 +52,10 @@ Scheduler::Scheduler(const Session::Environment& environment, Observer observer)
 }
 Scheduler::~Scheduler() = default;
 
+std::uint64_t Scheduler::ById::id_of(const std::unique_ptr<Client>& client) noexcept {
+  return client->id();
+}
+
 State Scheduler::state_of(const Client& client) {
   return client.state;
 }
@@ -59,12 +63,11 @@ State Scheduler::state_of(const Client& client) {
 Client& Scheduler::add(std::unique_ptr<Stream> stream, command::ClientState client, std::uint64_t network) {
   SEPAL_ASSERT(stream != nullptr, "a client without a stream");
   SEPAL_ASSERT(!lingering_.contains(client.id), "a client that lingers has the same id");
-  const std::uint64_t id = client.id;
-  auto made = std::make_unique<Client>(environment_, std::move(stream), std::move(client), network);
-  const auto [place, is_new] = clients_.emplace(id, std::move(made));
+  const auto [place, is_new] =
+      clients_.insert(std::make_unique<Client>(environment_, std::move(stream), std::move(client), network));
   SEPAL_ASSERT(is_new, "each client has an id of its own");
-  if (!place->second->session.client().authenticated) strangers_->add(*place->second);
-  return *place->second;
+  if (!(*place)->session.client().authenticated) strangers_->add(**place);
+  return **place;
 }
 
 // --- a turn ----------------------------------------------------------------------------------------------
@@ -249,7 +252,7 @@ void Scheduler::carry_on(Client& client, Step step) {
   take_output(client);
   if ((step == Step::read || step == Step::run_again) && client.replies.size() <= kept_bytes_max) {
     client.state = State::kept;
-    kept_.push_back(client.id());
+    kept_.push_back(&client);
     return;
   }
   send_now(client);
@@ -296,7 +299,8 @@ bool Scheduler::put_into_outbox(Client& client, std::string_view bytes) {
 
 // So many bytes were sent just now.
 void Scheduler::count_unsent(Client& client, std::size_t sent) {
-  const std::uint64_t unsent = client.outbox.memory() + client.pushed.size();
+  const std::uint64_t unsent =
+      client.outbox.memory() + (client.pushed == nullptr ? 0 : client.pushed->size());
   environment_.services.buffers.change_replies(client.unsent_counted, unsent);
   client.unsent_counted = unsent;
   client.session.output_sent(sent, unsent);
@@ -305,9 +309,9 @@ void Scheduler::count_unsent(Client& client, std::size_t sent) {
 // No reply is under way, so the lines of MONITOR that came meanwhile may leave. False when the stream is
 // broken.
 bool Scheduler::send_pushed(Client& client) {
-  const std::string lines = std::exchange(client.pushed, {});
+  const std::unique_ptr<std::string> lines = std::exchange(client.pushed, nullptr);
   count_unsent(client, 0);
-  return send(client, lines);
+  return send(client, *lines);
 }
 
 // Sends as much of the outbox as the stream takes. False when the stream is broken.
@@ -336,8 +340,7 @@ void Scheduler::give_back(Client& client) {
 }
 
 void Scheduler::send_kept() {
-  for (const std::uint64_t id : kept_) {
-    Client* const client = find(id);
+  for (Client* const client : kept_) {
     if (client == nullptr) continue;
     SEPAL_ASSERT(client->state == State::kept, "a client whose replies are kept does nothing else");
     send_now(*client);
@@ -349,7 +352,7 @@ void Scheduler::send_kept() {
 // The replies have left, or are in the outbox: takes the step that the last batch asked for.
 void Scheduler::proceed(Client& client) {
   SEPAL_ASSERT(client.replies.empty(), "a client goes on before its replies leave");
-  if (!client.pushed.empty() && is_between_replies(client) && !send_pushed(client)) return close(client);
+  if (client.pushed != nullptr && is_between_replies(client) && !send_pushed(client)) return close(client);
   switch (client.then) {
     case Step::read:
       if (stopping_) return finish(client);
@@ -444,7 +447,10 @@ void Scheduler::push(std::uint64_t id, std::string_view bytes) {
   if (client->session.client().replies != command::Replies::all) return;
   if (client->state == State::sending && client->then == Step::close) return;
   if (client->state == State::held || client->state == State::kept || client->session.is_inside_reply()) {
-    const bool fits = memory_reserve::suffices_for([&] { client->pushed += bytes; });
+    const bool fits = memory_reserve::suffices_for([&] {
+      if (client->pushed == nullptr) client->pushed = std::make_unique<std::string>();
+      *client->pushed += bytes;
+    });
     count_unsent(*client, 0);
     if (!fits) return close(*client);
   } else {
@@ -457,14 +463,14 @@ void Scheduler::push(std::uint64_t id, std::string_view bytes) {
 }
 
 void Scheduler::collect(std::vector<command::ClientState*>& clients) {
-  for (const auto& [id, client] : clients_) clients.push_back(&client->session.client());
+  for (const auto& client : clients_) clients.push_back(&client->session.client());
 }
 
 // Does not find lingering clients: nothing more is sent to them, and kill() does not cut off their last
 // reply.
 Client* Scheduler::find(std::uint64_t id) {
   const auto found = clients_.find(id);
-  return found == clients_.end() ? nullptr : found->second.get();
+  return found == clients_.end() ? nullptr : found->get();
 }
 
 void Scheduler::watch(Client& client, std::uint32_t events) {

@@ -40,10 +40,10 @@ bool Scheduler::drop(std::uint64_t id) {
     close(*client);
     return true;
   }
-  dropped_.push_back(std::move(unlist(*client).mapped()));
+  dropped_.push_back(std::move(unlist(*client).value()));
   client->dropped = true;
   client->outbox = {};
-  free_memory(client->pushed);
+  client->pushed = nullptr;
   free_memory(client->replies);
   return true;
 }
@@ -53,7 +53,7 @@ void Scheduler::sweep(SteadyTime now, const Patience& patience) {
   std::uint64_t unparsed_peak = 0;
   std::uint64_t unsent_peak = 0;
   for (const Clients* const some : {&clients_, &lingering_}) {
-    for (const auto& [id, client] : *some) {
+    for (const auto& client : *some) {
       if (is_over(*client, now, patience)) over.push_back(client.get());
       const command::ClientState& state = client->session.client();
       unparsed_peak = std::max(unparsed_peak, state.bytes_unparsed);
@@ -90,7 +90,7 @@ void Scheduler::stop() {
   stopping_ = true;
   // Ids, because ready() may run a round, which may close other clients.
   std::vector<std::uint64_t> ids;
-  for (const auto& [id, client] : clients_) ids.push_back(id);
+  for (const auto& client : clients_) ids.push_back(client->id());
   for (const std::uint64_t id : ids) {
     Client* const client = find(id);
     if (client == nullptr) continue;
@@ -112,8 +112,8 @@ std::size_t Scheduler::cut_off() {
     environment_.dispatcher.end_script(true);
     run_script();
   }
-  while (!clients_.empty()) close(*clients_.begin()->second);
-  while (!lingering_.empty()) close(*lingering_.begin()->second);
+  while (!clients_.empty()) close(**clients_.begin());
+  while (!lingering_.empty()) close(**lingering_.begin());
   destroy_dropped();
   return count;
 }
@@ -147,7 +147,7 @@ void Scheduler::finish(Client& client) {
   client.state = State::lingering;
   client.lingers_until = environment_.steady_now() + linger_max;
   watch(client, readable);
-  // The map's node moves with its client: the address that the stream's events name stays good.
+  // The set's node moves with its client: the address that the stream's events name stays good.
   const auto placed = lingering_.insert(unlist(client));
   SEPAL_ASSERT(placed.inserted, "a client lingers under an id of its own");
 }
@@ -168,7 +168,10 @@ void Scheduler::close(Client& client) {
     client.abandoned = true;
     return watch(client, 0);
   }
-  if (lingering_.erase(client.id()) == 0) unlist(client);
+  if (const auto found = lingering_.find(client.id()); found != lingering_.end())
+    lingering_.erase(found);
+  else
+    unlist(client);
   observer_.gone();
 }
 
@@ -184,10 +187,12 @@ void Scheduler::destroy_dropped() {
 Scheduler::Clients::node_type Scheduler::unlist(Client& client) {
   const GateEntered inside(environment_.gate, environment_.gate_side);
   strangers_->remove(client);
+  std::ranges::replace(kept_, &client, nullptr);
   client.session.leaves();
   environment_.services.buffers.change_replies(std::exchange(client.unsent_counted, 0), 0);
-  auto node = clients_.extract(client.id());
-  SEPAL_ASSERT(!node.empty(), "a client is listed until it lingers or is gone");
+  const auto found = clients_.find(client.id());
+  SEPAL_ASSERT(found != clients_.end(), "a client is listed until it lingers or is gone");
+  auto node = clients_.extract(found);
   observer_.left();
   return node;
 }

@@ -20,7 +20,7 @@ void Scheduler::move_share(double share) {
 
 bool Scheduler::can_move(const Client& client) {
   return client.state == State::reading && !client.dropped && !client.abandoned && !client.peer_ended &&
-         client.outbox.empty() && client.pushed.empty() && client.session.can_move();
+         client.outbox.empty() && client.pushed == nullptr && client.session.can_move();
 }
 
 // A share below 1 leaves the first client where it is: a worker would pass on its only client for ever. If
@@ -40,8 +40,9 @@ bool Scheduler::may_move(Client& client) {
 Scheduler::Moved Scheduler::move_out(Client& client) {
   SEPAL_ASSERT(can_move(client), "a client moves that has something to wait for");
   strangers_->remove(client);
-  auto node = clients_.extract(client.id());
-  SEPAL_ASSERT(!node.empty(), "a client that moves is listed");
+  const auto found = clients_.find(client.id());
+  SEPAL_ASSERT(found != clients_.end(), "a client that moves is listed");
+  const auto node = clients_.extract(found);
   return {.stream = std::move(client.stream), .client = client.session.move_out(), .network = client.network};
 }
 

@@ -80,19 +80,19 @@ class RequestParser {
   [[nodiscard]] bool is_too_long() const { return is_too_long_; }
   // "ERR Protocol error: ..." of the last malformed request; without the leading '-' and the line end. May
   // hold a CR or LF that the client sent.
-  [[nodiscard]] const std::string& error_text() const { return error_text_; }
+  [[nodiscard]] const std::string& error_text() const { return text_; }
   // The least number of bytes, from the start of the input, that the request in progress is known to need (0:
   // unknown). It lets the caller size its buffer once for a large bulk. Never above request_bytes_max.
   [[nodiscard]] std::size_t bytes_expected() const { return bytes_expected_; }
 
   // The memory that the parser keeps beside itself: for the words of a request, and between requests.
   [[nodiscard]] std::size_t bytes_held() const {
-    return words_.capacity() * sizeof(Words::value_type) + unquoted_.capacity();
+    return words_.capacity() * sizeof(Words::value_type) + text_.capacity();
   }
   // Gives all of it back. Nothing is parsed any more.
   void close() {
     Words().swap(words_);
-    std::string().swap(unquoted_);
+    std::string().swap(text_);
   }
 
   void set_limits(const ParserLimits& limits) {
@@ -138,8 +138,8 @@ class RequestParser {
   // Where the request began when its first line was read: words_ are moved from there when it is complete.
   const char* words_in_ = nullptr;
 
-  std::string unquoted_;  // the bytes of the quoted words of an inline request
-  std::string error_text_;
+  // The bytes of the quoted words of an inline request; after `malformed`, the text of the error.
+  std::string text_;
 };
 
 }  // namespace sepal::resp

@@ -40,7 +40,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace sepal::session {
@@ -191,7 +191,22 @@ class Scheduler {
   [[nodiscard]] static State state_of(const Client& client);
 
  private:
-  using Clients = std::unordered_map<std::uint64_t, std::unique_ptr<Client>>;
+  // Clients by their ids: hashes and compares them. The id stands in the client, not beside it: there are
+  // many clients.
+  struct ById {
+    using is_transparent = void;
+    static std::uint64_t id_of(std::uint64_t id) noexcept { return id; }
+    static std::uint64_t id_of(const std::unique_ptr<Client>& client) noexcept;
+    template <class One>
+    std::size_t operator()(const One& one) const noexcept {
+      return std::hash<std::uint64_t>()(id_of(one));
+    }
+    template <class One, class Other>
+    bool operator()(const One& one, const Other& other) const noexcept {
+      return id_of(one) == id_of(other);
+    }
+  };
+  using Clients = std::unordered_set<std::unique_ptr<Client>, ById, ById>;
   struct Held {
     std::uint64_t position;
     std::uint64_t id;
@@ -244,13 +259,13 @@ class Scheduler {
   std::vector<std::unique_ptr<Client>> dropped_;
   std::vector<Client*> round_;   // State::received
   std::size_t round_bytes_ = 0;  // that they have not parsed
+  std::vector<Client*> kept_;    // in State::kept; null: it is listed no more
   // Ids from here on: a client may be gone before its turn comes.
   std::vector<std::uint64_t> queue_;
   std::vector<std::uint64_t> turn_;  // the queue of the running turn
-  std::vector<std::uint64_t> kept_;
-  SteadyTime kept_since_{};  // when the oldest of them was kept
-  bool due_ = false;         // one of them is of a short batch: all leave with this round
-  std::deque<Held> held_;    // by position
+  SteadyTime kept_since_{};          // when the oldest of them was kept
+  bool due_ = false;                 // one of them is of a short batch: all leave with this round
+  std::deque<Held> held_;            // by position
   std::vector<std::uint64_t> put_off_;
   std::multimap<SteadyTime, std::uint64_t> paused_;  // by the end that they were told
   std::uint64_t progress_seen_ = 0;

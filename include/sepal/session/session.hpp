@@ -264,16 +264,16 @@ class Session {
   // parts; null: there is none.
   const command::CommandSpec* suspended_ = nullptr;
   std::uint64_t partial_position_ = 0;  // of the journal: what the reply of the long request has to wait for
-  bool lone_request_ran_ = false;
   std::uint64_t lone_position_ = 0;
   resp::Reply reply_;
-  bool lent_ = false;  // the memory of reply_ is the environment's
   InputBuffer input_;
   ClientAccount account_;
   SteadyTime last_run_at_;
   SteadyTime last_run_until_;
   SteadyTime paused_until_{};
   HeldReplies<Step> held_;  // for the journal, or for the end of a script
+  bool lone_request_ran_ = false;
+  bool lent_ = false;  // the memory of reply_ is the environment's
   bool input_ended_ = false;
   bool waiting_ = false;
   bool closing_ = false;

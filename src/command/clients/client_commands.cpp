@@ -183,17 +183,18 @@ Next client_id(Context& context) {
 }
 
 Next client_get_name(Context& context) {
-  if (context.client.name.empty()) {
+  const std::string& name = context.client.shown_names().client;
+  if (name.empty()) {
     context.reply.null();
   } else {
-    context.reply.bulk(context.client.name);
+    context.reply.bulk(name);
   }
   return Next::done;
 }
 
 Next client_set_name(Context& context) {
   if (fits_client_line(context.words[2])) {
-    context.client.name = context.words[2];
+    context.client.names_to_change().client = context.words[2];
     context.reply.ok();
   } else {
     context.reply.error(text::bad_client_name);
@@ -220,16 +221,16 @@ Next client_reply(Context& context) {
 
 Next client_set_info(Context& context) {
   const std::string_view attribute = context.words[2];
-  std::string* stored = nullptr;
-  if (equal_ignoring_case(attribute, "LIB-NAME")) stored = &context.client.library_name;
-  if (equal_ignoring_case(attribute, "LIB-VER")) stored = &context.client.library_version;
+  std::string ClientNames::*stored = nullptr;
+  if (equal_ignoring_case(attribute, "LIB-NAME")) stored = &ClientNames::library;
+  if (equal_ignoring_case(attribute, "LIB-VER")) stored = &ClientNames::library_version;
   if (stored == nullptr) {
     context.reply.error("ERR Unrecognized option '" + std::string(echoed(attribute)) + "'");
   } else if (!fits_client_line(context.words[3])) {
     context.reply.error("ERR " + std::string(attribute) +
                         " cannot contain spaces, newlines or special characters.");
   } else {
-    *stored = context.words[3];
+    context.client.names_to_change().*stored = context.words[3];
     context.reply.ok();
   }
   return Next::done;

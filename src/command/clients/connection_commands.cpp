@@ -164,7 +164,7 @@ Next hello(Context& context) {
   // The dispatcher has let it pass (Flag::no_auth), because HELLO may be the login.
   if (!context.client.authenticated && !context.services.users->open())
     return refuse(context, text::hello_without_authentication);
-  if (request.name) context.client.name = *request.name;
+  if (request.name) context.client.names_to_change().client = *request.name;
   if (request.protocol) set_protocol(context, *request.protocol);
   append_server(context);
   return Next::done;
@@ -191,7 +191,7 @@ Next quit(Context& context) {
 Next reset(Context& context) {
   ClientState& client = context.client;
   client.database = 0;
-  client.name.clear();
+  if (client.names != nullptr) client.names->client.clear();
   client.no_evict = false;
   client.no_touch = false;
   client.replies = Replies::all;

@@ -60,7 +60,7 @@ void append_client_line(std::string& text, const ClientState& client, SteadyTime
   const std::uint64_t queued_bytes = client.transaction == nullptr ? 0 : client.transaction->byte_count();
   Line line(text);
   line.count("id", client.id).field("addr", client.address).field("laddr", client.local_address);
-  line.field("fd", client.descriptor).field("name", client.name);
+  line.field("fd", client.descriptor).field("name", client.shown_names().client);
   line.field("age", seconds_between(client.connected_at, now)).field("idle", seconds_between(active, now));
   line.field("flags", flags_of(client)).count("db", client.database);
   line.field("sub", "0").field("psub", "0").field("ssub", "0").field("multi", queued_commands(client));
@@ -71,7 +71,7 @@ void append_client_line(std::string& text, const ClientState& client, SteadyTime
   line.count("tot-mem", sizeof client + client.bytes_held());
   line.field("events", "r").field("cmd", client.last_command != nullptr ? client.last_command->name : "NULL");
   line.field("user", client.user->name()).field("redir", "-1").count("resp", client.protocol);
-  line.field("lib-name", client.library_name).field("lib-ver", client.library_version);
+  line.field("lib-name", client.shown_names().library).field("lib-ver", client.shown_names().library_version);
   text.push_back('\n');
 }
 

@@ -40,7 +40,7 @@ void Dispatcher::note_slow(const SlowRun& run) {
                            .duration = std::chrono::duration_cast<microseconds>(run.duration),
                            .words = slow_words(run.words, run.times),
                            .address = run.client.address,
-                           .client_name = run.client.name},
+                           .client_name = run.client.shown_names().client},
                           options.slow_log_entries);
 }
 

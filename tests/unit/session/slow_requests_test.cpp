@@ -36,7 +36,7 @@ std::string long_request() {
 TEST_CASE("the slow log has the first request of each measurement, and how many followed") {
   SessionWorld world;
   world.ground.options.slow_log_microseconds = 0;
-  world.session.client().name = "loader";
+  world.session.client().names_to_change().client = "loader";
   world.ask(request({"BF.ADD", "k", "a"}) + request({"BF.ADD", "k", "b"}) +
             request({"BF.ADD", "other", "c"}) + "PING hello\r\n" + request({"BF.EXISTS", "k", "a"}) +
             request({"BF.EXISTS", "other", "a"}));

@@ -55,6 +55,13 @@ enum class Replies : std::uint8_t {
   all_but_one,  // all but the reply to the next request; while that runs, all but its reply
 };
 
+// What a client says of itself. Many say nothing.
+struct ClientNames {
+  std::string client;
+  std::string library;
+  std::string library_version;
+};
+
 // Guarded by the gate: the client's own worker changes it inside the gate; other threads look at it or change
 // it with the gate closed. The dispatcher keeps last_request_at, last_command and request_count; the
 // connection keeps the bytes.
@@ -63,21 +70,22 @@ struct ClientState {
   std::string address;   // "127.0.0.1:50412", or the path of a UNIX socket
   std::string local_address;
   int descriptor = -1;  // for CLIENT LIST only
-  std::string name;
-  std::string library_name;
-  std::string library_version;
   std::uint32_t database = 0;
+  std::unique_ptr<ClientNames> names;          // null: it said none
   const User* user = &User::without_rights();  // one of Users, which outlives the client or takes it away
+  SteadyTime login_due{};
   bool authenticated = false;  // true for a new connection if `default` needs no password then
-  // The request at the front of the client is a login that has failed; its answer is due at this time.
+  // The request at the front of the client is a login that has failed; its answer is due at `login_due`.
   // Before, the client's logins are not checked.
   bool login_failed = false;
-  SteadyTime login_due{};
   bool no_evict = false;
   bool no_touch = false;
   Replies replies = Replies::all;
   std::uint8_t protocol = 2;       // what its Reply speaks
   bool close_after_reply = false;  // set by QUIT and by CLIENT KILL of itself
+  // Set with the gate closed before ClientDirectory::kill(), which tells all workers: from then on the client
+  // does not move from one worker, which was not told yet, to one that was.
+  bool to_be_closed = false;
   SteadyTime connected_at{};
   SteadyTime last_request_at{};
   const CommandSpec* last_command = nullptr;  // for "cmd=" of CLIENT LIST; null before the first
@@ -87,6 +95,16 @@ struct ClientState {
   Lifeline lifeline;                          // tied while the client waits for a job that ends with it
   // A command that has no answer yet (Next::wait); null: the client waits for the answer of no such command.
   std::unique_ptr<const Administration> administration;
+
+  // Valid until the names change.
+  [[nodiscard]] const ClientNames& shown_names() const {
+    static const ClientNames none;
+    return names == nullptr ? none : *names;
+  }
+  [[nodiscard]] ClientNames& names_to_change() {
+    if (names == nullptr) names = std::make_unique<ClientNames>();
+    return *names;
+  }
   // Whether the next requests have replies that differ from each other, so that they cannot run together.
   [[nodiscard]] bool skips_a_reply() const { return replies > Replies::none; }
 
@@ -103,9 +121,6 @@ struct ClientState {
   std::uint64_t bytes_of_job = 0;       // copied from the request, for a job that the client waits for
   std::uint64_t bytes_of_requests = 0;  // the memory of requests that have not come whole, or have not run
   std::uint64_t bytes_unsent = 0;       // the memory of replies that wait for the client to read
-  // Set with the gate closed before ClientDirectory::kill(), which tells all workers: from then on the client
-  // does not move from one worker, which was not told yet, to one that was.
-  bool to_be_closed = false;
   // Whether the client may move to another worker: no worker has anything of it beside this.
   [[nodiscard]] bool can_move() const {
     return !to_be_closed && !close_after_reply && !login_failed && transaction == nullptr &&
