@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "keyspace/key_table.hpp"
+#include "keyspace/database.hpp"
 #include "keyspace/sharing.hpp"
 
 namespace sepal::keyspace {
@@ -39,13 +39,12 @@ bool Cut::step(std::size_t entry_count, std::vector<CutEntry>& to) {
   kept_.clear();
   while (database_ < database_count && to.size() < end) {
     // A key that is in `changed` was kept already, or names something that is younger than the instant.
-    // find() answers the place of the key there; the place itself always holds null.
-    const KeyTable* const changed = changed_[database_].get();
+    const auto& changed = changed_[database_];
     // Ends with the loop's body: all entries of the step are complete before the gate opens.
     Sharing sharing(to);
-    const auto take = [&](const Entry& entry, Deadline deadline) {
-      if (changed == nullptr || changed->find(entry.key.view()) == nullptr)
-        sharing.add(database_, entry, deadline);
+    const auto take = [&](const Entry& entry, value::Value& value, Deadline deadline) {
+      if (changed.empty() || !changed.contains(entry.key.view()))
+        sharing.add(database_, entry, value, deadline);
     };
     // No change of the table moves a key across the position, because the order is that of the hashes
     // (decisions/0011).
@@ -60,29 +59,27 @@ bool Cut::step(std::size_t entry_count, std::vector<CutEntry>& to) {
 // The cut counts databases as they were at the instant.
 bool Cut::to_come(std::uint32_t database, std::string_view key) const {
   if (database != database_) return database > database_;
-  return tables_[database_]->hash_of(key) >= position_;
+  return tables_[database_]->hashed(key).hash >= position_;
 }
 
-void Cut::keep(const KeyTable& table, std::string_view key) {
+void Cut::keep(const Database& database, std::string_view key) {
+  const MutexLock lock(mutex_);
   SEPAL_ASSERT(running_ == this, "a cut that has ended keeps a key");
   // The search is by table, because the key's database may have been swapped with another since. After a
   // flush the key is in another table, of which the cut knows nothing.
-  const auto* const at = std::ranges::find(tables_, &table, [](const auto& each) { return each.get(); });
+  const auto* const at = std::ranges::find(tables_, &database, [](const auto& each) { return each.get(); });
   if (at == tables_.end()) return;
-  const auto database = static_cast<std::uint32_t>(at - tables_.begin());
+  const auto number = static_cast<std::uint32_t>(at - tables_.begin());
   // The list has the key already.
-  if (!to_come(database, key)) return;
-  auto& changed = changed_[database];
-  if (changed == nullptr) changed = table.empty_like();
-  // Only the first change counts: before it, the table still maps the key as at the instant.
-  if (changed->find(key) != nullptr) return;
-  // The key is noted even when it names nothing: what it comes to name is not of the instant.
-  changed->insert(key, nullptr);
+  if (!to_come(number, key)) return;
+  // Only the first change counts: before it, the table still maps the key as at the instant. The key is noted
+  // even when it names nothing: what it comes to name is not of the instant.
+  if (!changed_[number].emplace(key).second) return;
   // Without a time: a key past its deadline is kept like any other. The journal has its removal, and a
   // replay of that journal must find what it removes or renames (decisions/0013).
-  if (const ValuePtr* const named = table.find(key))
+  if (value::Value* const named = database.find(key))
     kept_.push_back(
-        {.database = database, .key = std::string(key), .value = *named, .deadline = table.deadline(key)});
+        {.database = number, .key = std::string(key), .value = named, .deadline = database.deadline(key)});
 }
 
 }  // namespace sepal::keyspace

@@ -9,7 +9,7 @@
 #include <limits>
 #include <utility>
 
-#include "keyspace/key_table.hpp"
+#include "keyspace/database.hpp"
 #include "keyspace/sharing.hpp"
 
 namespace sepal::keyspace {
@@ -20,11 +20,11 @@ namespace sepal::keyspace {
 //      a swap need no such call, because the cut goes by tables.)
 //   2. The change of the table. A value that loses its key first loses its mirror, then its bytes are taken
 //      from the account, and the housekeeper gets it: no request waits for the memory to be freed.
-//   3. count_table() for each table that has changed, then changed(), which brings the gauges up to date.
+//   3. count_table() for each table that has changed, then changed().
 //
-// value_bytes_, table_bytes_ and held_bytes_ are the account. The first two are also kept for each database,
-// so that a flush looks at no value. They are not atomic, since only a thread that has closed the gate
-// changes them. The gauges are copies that any thread may read.
+// The account is a few sums of differences. Several workers change it at a time, so a limit may be exceeded
+// by what each of them has just admitted. The bytes of values are also kept for each database, so that a
+// flush looks at no value.
 namespace {
 
 // What a value may take when neither a limit nor the machine's memory is known: more than any machine has,
@@ -36,44 +36,86 @@ std::uint64_t byte_count_of(const value::Value& value) {
   return value::row_of(value).byte_count(value);
 }
 
+HashedKey named(const KeyPlace& place) {
+  return {.key = place.key.key, .hash = place.hash};
+}
+
+KeyTable::Found found(const KeyPlace& place) {
+  return {.segment = place.segment, .index = place.index, .value = place.value, .deadline = place.deadline};
+}
+
 Error too_long() {
   return fail(Errc::key_too_long, "a key is longer than " + std::to_string(key_bytes_max) + " bytes");
 }
 
 }  // namespace
 
+// What a table adds to the account.
+struct Keyspace::TableFigures {
+  explicit TableFigures(const KeyTable& table)
+      : bytes(table.byte_count()), least(table.entries_bytes()), keys(table.size()) {}
+  std::uint64_t bytes;
+  std::uint64_t least;
+  std::uint64_t keys;
+};
+
 Keyspace::Keyspace(const KeyspaceOptions& options, Housekeeper& housekeeper)
     : options_(options), housekeeper_(housekeeper) {
   for (std::uint32_t database = 0; database < database_count; ++database) {
-    databases_.push_back(std::make_shared<KeyTable>(options.key_seed));
+    databases_.push_back(std::make_shared<Database>(options.key_seed));
     contents_[database] = ++contents_last_;
-    count_table(database);
   }
   for (const value::KindRow* const row : value::kinds)
     states_.push_back(row->make_state == nullptr ? nullptr : row->make_state());
-  changed();
-  // To make empty tables is no change that a save would have to keep.
-  structure_changes_ = 0;
+  account(database_count * sizeof(Database));
 }
 
 Keyspace::~Keyspace() = default;
 
-KeyTable& Keyspace::table(std::uint32_t database) const {
-  SEPAL_ASSERT(database < database_count, "a database beyond the last");
-  return *databases_[database];
+Database& Keyspace::database(std::uint32_t number) const {
+  SEPAL_ASSERT(number < database_count, "a database beyond the last");
+  return *databases_[number];
+}
+
+// The memory of the tables joins the account when they are made.
+KeyPlace Keyspace::place_of(DatabaseKey key) {
+  Database& keys = database(key.database);
+  const HashedKey named = keys.hashed(key.key);
+  bool made = false;
+  KeyTable& table = keys.part_for(named, made);
+  if (made) [[unlikely]]
+    account(keys.byte_count(), 0);
+  return {.key = key, .table = &table, .hash = named.hash};
+}
+
+void Keyspace::look(KeyPlace& place) {
+  const KeyTable::Found found = place.table->look(named(place));
+  place.segment = found.segment;
+  place.index = found.index;
+  place.value = found.value;
+  place.deadline = found.deadline;
+}
+
+Keyspace::Present Keyspace::look(DatabaseKey key, WallTime now) const {
+  const Database& keys = database(key.database);
+  const HashedKey named = keys.hashed(key.key);
+  const KeyTable* const table = keys.part_of(named);
+  if (table == nullptr) return {};
+  const KeyTable::Found found = table->look(named);
+  if (is_past(found.deadline, now)) return {};
+  return {.value = found.value, .deadline = found.deadline};
 }
 
 value::Value* Keyspace::find(DatabaseKey key, WallTime now) const {
-  const ValuePtr* const found = std::as_const(table(key.database)).find(key.key, now);
-  return found == nullptr ? nullptr : found->get();
+  return database(key.database).find(key.key, now);
 }
 
 Deadline Keyspace::deadline(DatabaseKey key) const {
-  return table(key.database).deadline(key.key);
+  return database(key.database).deadline(key.key);
 }
 
 DeadlineSummary Keyspace::deadlines(std::uint32_t database) const {
-  return table(database).deadlines();
+  return this->database(database).deadlines();
 }
 
 Deadline Keyspace::due() const {
@@ -87,45 +129,49 @@ Deadline Keyspace::due() const {
 
 bool Keyspace::collect_due(WallTime now, std::size_t count_max, std::vector<NamedKey>& keys) {
   for (std::uint32_t database = 0; database < database_count; ++database) {
-    const auto collect = [&](const Entry& entry) {
+    const auto collect = [&](const Entry& entry, const value::Value& value) {
       // The removal that follows reads the value.
-      __builtin_prefetch(entry.value.get());
+      __builtin_prefetch(&value);
       keys.push_back({.database = database, .key = std::string(entry.key.view())});
     };
-    if (databases_[database]->visit_due(now, count_max, collect)) return true;
+    // It may correct the order of deadlines, which takes memory.
+    const auto count = [&](KeyTable& table, const auto& visit_due) {
+      const TableFigures before(table);
+      visit_due();
+      count_table(table, before);
+    };
+    if (databases_[database]->visit_due(now, count_max, count, collect)) return true;
   }
   return false;
 }
 
 void Keyspace::prefetch(std::uint32_t database, std::span<const std::string_view> keys) const {
-  table(database).prefetch(keys);
+  this->database(database).prefetch(keys);
 }
 
 std::uint64_t Keyspace::size(std::uint32_t database) const {
-  return table(database).size();
+  return this->database(database).size();
 }
 
 std::uint64_t Keyspace::total_size() const {
-  std::uint64_t sum = 0;
-  for (const auto& database : databases_) sum += database->size();
-  return sum;
+  return key_count_.load(std::memory_order_relaxed);
 }
 
 std::optional<std::string> Keyspace::random_key(std::uint32_t database, std::uint64_t random,
                                                 WallTime now) const {
-  const Entry* const entry = table(database).any(random, now);
-  if (entry == nullptr) return std::nullopt;
-  return std::string(entry->key.view());
+  std::optional<std::string> found;
+  this->database(database).visit_any(random, now, [&](std::string_view key) { found.emplace(key); });
+  return found;
 }
 
 ScanStep Keyspace::scan(std::uint32_t database, std::uint64_t cursor, std::uint64_t count_min,
                         WallTime now) const {
-  return table(database).scan({.cursor = cursor, .count_min = count_min, .now = now});
+  return this->database(database).scan({.cursor = cursor, .count_min = count_min, .now = now});
 }
 
 void Keyspace::for_each_key(std::uint32_t database, const std::function<void(std::string_view)>& visit,
                             WallTime now) const {
-  table(database).visit_from(0, [&](std::uint64_t, const Entry& entry, Deadline deadline) {
+  this->database(database).visit_from(0, [&](std::uint64_t, const Entry& entry, Deadline deadline) {
     if (!is_past(deadline, now)) visit(entry.key.view());
     return true;
   });
@@ -173,34 +219,38 @@ std::uint64_t Keyspace::bytes_free(std::uint64_t bytes_held) const {
   return bytes_beside(memory_used() - std::min(memory_used(), bytes_held));
 }
 
-std::uint64_t Keyspace::least_bytes() const {
-  std::uint64_t least = value_bytes_ + held_bytes_ + other_bytes_;
-  for (const auto& database : databases_) least += database->least_bytes();
-  return least;
-}
-
 value::Limits Keyspace::value_limits(std::uint64_t bytes_held) const {
   return {.bytes_max = bytes_free(bytes_held), .layers_max = options_.layers_max};
 }
 
 Result<value::Limits> Keyspace::limits_of_new(DatabaseKey key) const {
   if (key.database >= database_count) return fail(Errc::out_of_range, "there is no such database");
-  if (key.key.size() > key_bytes_max) return too_long();
-  if (std::as_const(table(key.database)).find(key.key) != nullptr) return fail(Errc::key_exists);
+  return limits_of_new(KeyPlace{.key = key, .value = find(key)});
+}
+
+Result<value::Limits> Keyspace::limits_of_new(const KeyPlace& place) const {
+  if (place.key.key.size() > key_bytes_max) return too_long();
+  if (place.value != nullptr) return fail(Errc::key_exists);
   if (total_size() >= options_.keys_max) return fail(Errc::key_limit);
   value::Limits limits = value_limits();
-  limits.bytes_max -= std::min(limits.bytes_max, KeyTable::entry_bytes(key.key));
+  limits.bytes_max -= std::min(limits.bytes_max, KeyTable::entry_bytes(place.key.key));
   return limits;
 }
 
-value::Value& Keyspace::insert(DatabaseKey key, ValuePtr value) {
+value::Value& Keyspace::insert(const KeyPlace& place, ValuePtr value, Deadline deadline, Limbo& limbo) {
   SEPAL_ASSERT(value != nullptr, "a key that would name no value");
   value::Value& inserted = *value;
-  about_to_change(key);
-  table(key.database).insert(key.key, std::move(value));
+  about_to_change(place.key);
+  // Before other workers find it.
   prepare(inserted);
-  count_value(key.database, 0, byte_count_of(inserted));
-  count_table(key.database);
+  KeyTable& table = *place.table;
+  const TableFigures before(table);
+  const std::uint64_t value_bytes = byte_count_of(inserted);
+  database(place.key.database).value_bytes.fetch_add(value_bytes, std::memory_order_relaxed);
+  const Deadline due_before = table.due();
+  table.insert(named(place), std::move(value), deadline, limbo);
+  if (table.due() != due_before) housekeeper_.due_at(table.due());
+  count_table(table, before, value_bytes);
   changed();
   return inserted;
 }
@@ -222,12 +272,13 @@ void Keyspace::has_changed(DatabaseKey key, value::Value& value, ValuePtr other,
   // A save that reads the value that goes finds the shape that it has noted: the cut keeps it
   // (decisions/0027).
   about_to_change(key);
-  ValuePtr* const present = table(key.database).find(key.key);
-  SEPAL_ASSERT(present != nullptr && other->kind() == value.kind() && !value::row_of(*other).mirrors,
-               "a value takes the place of none, of one of another kind, or of an end of a mirror");
+  SEPAL_ASSERT(other->kind() == value.kind() && !value::row_of(*other).mirrors,
+               "a value takes the place of one of another kind, or of an end of a mirror");
   count_value(key.database, bytes_before, byte_count_of(*other));
   // Only the value changes. The deadline stands beside the entry.
-  housekeeper_.dispose(std::exchange(*present, std::move(other)));
+  KeyPlace place = place_of(key);
+  look(place);
+  housekeeper_.dispose(KeyTable::replace(found(place), std::move(other)));
   changed();
 }
 
@@ -286,16 +337,16 @@ Result<void> Keyspace::put(DatabaseKey key, ValuePtr value, Deadline deadline) {
   SEPAL_ASSERT(value != nullptr, "a key that names no value");
   if (key.database >= database_count) return fail(Errc::out_of_range);
   if (key.key.size() > key_bytes_max) return too_long();
-  KeyTable& keys = table(key.database);
   // All errors come before about_to_change() and place(): a refused value changes nothing.
-  ValuePtr* const present = keys.find(key.key);
+  const value::Value* const present = find(key);
   if (present == nullptr && total_size() >= options_.keys_max) return fail(Errc::key_limit);
   // The value that goes makes room for the one that comes.
-  const std::uint64_t bytes_freed = present == nullptr ? 0 : byte_count_of(**present);
-  SEPAL_ASSERT(bytes_freed <= least_bytes(), "a value takes more memory than all keys together");
+  const std::uint64_t bytes_freed = present == nullptr ? 0 : byte_count_of(*present);
+  const std::uint64_t least_bytes = least_bytes_.load(std::memory_order_relaxed);
+  SEPAL_ASSERT(bytes_freed <= least_bytes, "a value takes more memory than all keys together");
   const std::uint64_t entry_bytes = present == nullptr ? KeyTable::entry_bytes(key.key) : 0;
   const auto bytes_needed = checked_add(byte_count_of(*value), entry_bytes);
-  if (!bytes_needed || *bytes_needed > bytes_beside(least_bytes() - bytes_freed))
+  if (!bytes_needed || *bytes_needed > bytes_beside(least_bytes - bytes_freed))
     return fail(Errc::memory_limit);
   place(key, std::move(value), deadline);
   return {};
@@ -304,14 +355,14 @@ Result<void> Keyspace::put(DatabaseKey key, ValuePtr value, Deadline deadline) {
 Result<void> Keyspace::hold(std::uint64_t byte_count) {
   if (byte_count > bytes_free(0)) return fail(Errc::memory_limit);
   held_bytes_ += byte_count;
-  account();
+  account(byte_count);
   return {};
 }
 
 void Keyspace::release(std::uint64_t byte_count) {
   SEPAL_ASSERT(byte_count <= held_bytes_, "more is released than was held");
   held_bytes_ -= byte_count;
-  account();
+  account(-byte_count);
 }
 
 Result<void> Keyspace::readopt(DatabaseKey key, ValuePtr value, Deadline deadline) {
@@ -322,46 +373,53 @@ Result<void> Keyspace::readopt(DatabaseKey key, ValuePtr value, Deadline deadlin
 
 // The bytes are counted before the pointers are moved away.
 void Keyspace::place(DatabaseKey key, ValuePtr value, Deadline deadline) {
-  SEPAL_ASSERT(value != nullptr, "a key that would name no value");
-  about_to_change(key);
-  KeyTable& keys = table(key.database);
-  ValuePtr* const present = keys.find(key.key);
-  const bool replaces = present != nullptr;
-  count_value(key.database, replaces ? byte_count_of(**present) : 0, byte_count_of(*value));
-  prepare(*value);
-  if (replaces) {
-    drop_mirror(**present);
-    housekeeper_.dispose(std::exchange(*present, std::move(value)));
-  } else {
-    keys.insert(key.key, std::move(value));
+  KeyPlace at = place_of(key);
+  look(at);
+  if (at.value == nullptr) {
+    insert(at, std::move(value), deadline, at_once_);
+    return;
   }
-  // A key that was there may have a deadline, which belongs to the value that goes.
-  if (deadline != no_deadline || replaces) store_deadline(key, deadline);
-  count_table(key.database);
+  about_to_change(key);
+  count_value(key.database, byte_count_of(*at.value), byte_count_of(*value));
+  prepare(*value);
+  drop_mirror(*at.value);
+  housekeeper_.dispose(KeyTable::replace(found(at), std::move(value)));
+  // The key may have a deadline, which belongs to the value that goes.
+  if (at.deadline != deadline) return set_deadline(at, deadline, at_once_);
   changed();
 }
 
-void Keyspace::store_deadline(DatabaseKey key, Deadline deadline) {
+void Keyspace::set_deadline(const KeyPlace& place, Deadline deadline, Limbo& limbo) {
+  about_to_change(place.key);
+  KeyTable& table = *place.table;
+  const TableFigures before(table);
+  const Deadline due_before = table.due();
+  table.set_deadline(named(place), found(place), deadline, limbo);
   // The thread `expiry` sleeps until the earliest time that it knows. Only a sooner one must wake it.
-  KeyTable& keys = table(key.database);
-  const Deadline due_before = keys.due();
-  keys.set_deadline(key.key, deadline);
-  if (keys.due() != due_before) housekeeper_.due_at(keys.due());
+  if (table.due() != due_before) housekeeper_.due_at(table.due());
+  count_table(table, before);
+  changed();
 }
 
 bool Keyspace::set_deadline(DatabaseKey key, Deadline deadline) {
-  if (find(key) == nullptr || this->deadline(key) == deadline) return false;
-  about_to_change(key);
-  store_deadline(key, deadline);
-  count_table(key.database);
-  changed();
+  KeyPlace place = place_of(key);
+  look(place);
+  if (place.value == nullptr || place.deadline == deadline) return false;
+  set_deadline(place, deadline, at_once_);
   return true;
 }
 
-bool Keyspace::expire(DatabaseKey key, WallTime now) {
+bool Keyspace::is_due(DatabaseKey key, WallTime now) const {
+  const Database& keys = database(key.database);
+  const HashedKey named = keys.hashed(key.key);
   // The table's time is asked first: it costs no look-up of the key, and nearly always says no.
-  if (!is_past(table(key.database).due(), now) || !is_past(deadline(key), now)) return false;
-  expired_count_.fetch_add(1, std::memory_order_relaxed);
+  const KeyTable* const table = keys.part_of(named);
+  return table != nullptr && is_past(table->due(), now) && is_past(table->deadline(named), now);
+}
+
+bool Keyspace::expire(DatabaseKey key, WallTime now) {
+  if (!is_due(key, now)) return false;
+  count_expired();
   return remove(key);
 }
 
@@ -371,64 +429,80 @@ void Keyspace::prepare(value::Value& value) {
 }
 
 bool Keyspace::remove(DatabaseKey key) {
-  about_to_change(key);
-  ValuePtr removed = table(key.database).take(key.key);
-  if (removed == nullptr) return false;
-  // While the value still lives: mirrors go by its address, and another value could get that address next.
-  drop_mirror(*removed);
-  count_value(key.database, byte_count_of(*removed), 0);
-  housekeeper_.dispose(std::move(removed));
-  count_table(key.database);
-  changed();
+  KeyPlace place = place_of(key);
+  look(place);
+  if (place.value == nullptr) return false;
+  remove(place, at_once_);
   return true;
 }
 
+void Keyspace::remove(const KeyPlace& place, Limbo& limbo) {
+  about_to_change(place.key);
+  KeyTable& table = *place.table;
+  const TableFigures before(table);
+  ValuePtr removed = table.take(named(place), found(place), limbo);
+  // While the value still lives: mirrors go by its address, and another value could get that address next.
+  drop_mirror(*removed);
+  const std::uint64_t value_bytes = byte_count_of(*removed);
+  database(place.key.database).value_bytes.fetch_sub(value_bytes, std::memory_order_relaxed);
+  drop(std::move(removed), limbo);
+  count_table(table, before, -value_bytes);
+  changed();
+}
+
+void Keyspace::drop(ValuePtr value, Limbo& limbo) {
+  if (&limbo == &at_once_) return housekeeper_.dispose(std::move(value));
+  housekeeper_.retire(std::move(value), limbo);
+}
+
+// Gives the value of a key, with its deadline, to another key.
+void Keyspace::carry(const KeyPlace& from, DatabaseKey to) {
+  about_to_change(from.key);
+  about_to_change(to);
+  const TableFigures source_before(*from.table);
+  ValuePtr moved = from.table->take(named(from), found(from), at_once_);
+  count_table(*from.table, source_before);
+  const std::uint64_t bytes = byte_count_of(*moved);
+  KeyPlace target = place_of(to);
+  look(target);
+  // First: the value that goes may be the other end of the moved value's own mirror (BF.MIRROR with COMMIT).
+  // Then there is no mirror to rename later.
+  if (target.value != nullptr) {
+    drop_mirror(*target.value);
+    remove(target, at_once_);
+  }
+  const TableFigures target_before(*target.table);
+  const Deadline due_before = target.table->due();
+  target.table->insert(named(target), std::move(moved), from.deadline, at_once_);
+  if (target.table->due() != due_before) housekeeper_.due_at(target.table->due());
+  count_table(*target.table, target_before);
+  if (from.key.database == to.database) return;
+  database(from.key.database).value_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+  database(to.database).value_bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
+
 Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std::string_view to) {
-  KeyTable& keys = table(database);
-  if (std::as_const(keys).find(from) == nullptr) return fail(Errc::no_such_key);
+  KeyPlace source = place_of({.database = database, .key = from});
+  look(source);
+  if (source.value == nullptr) return fail(Errc::no_such_key);
   if (to.size() > key_bytes_max) return too_long();
   if (from == to) return {};
-  // Both keys are kept by the cut before either changes: it may have passed one of them and not the other.
-  about_to_change({.database = database, .key = from});
-  about_to_change({.database = database, .key = to});
-  const Deadline deadline = keys.deadline(from);
-  ValuePtr moved = keys.take(from);
-  // Stays valid: the table keeps the value.
-  const value::Value& value = *moved;
-  if (ValuePtr* const present = keys.find(to)) {
-    // First: the value that goes may be the other end of the moved value's own mirror (BF.MIRROR with
-    // COMMIT). Then there is no mirror to rename below.
-    drop_mirror(**present);
-    count_value(database, byte_count_of(**present), 0);
-    housekeeper_.dispose(std::exchange(*present, std::move(moved)));
-  } else {
-    keys.insert(to, std::move(moved));
-  }
-  if (!mirrors_.empty()) mirrors_.rename(value, to);
-  // Overwrites what the replaced value may have had. The thread `expiry` knows the moved deadline already.
-  keys.set_deadline(to, deadline);
-  count_table(database);
+  // Both keys are kept by a cut before either changes: it may have passed one of them and not the other.
+  carry(source, {.database = database, .key = to});
+  if (!mirrors_.empty()) mirrors_.rename(*source.value, to);
   changed();
   return {};
 }
 
 Result<void> Keyspace::move(DatabaseKey from, std::uint32_t to_database) {
   const DatabaseKey to{.database = to_database, .key = from.key};
-  const value::Value* const moved = find(from);
-  if (moved == nullptr) return fail(Errc::no_such_key);
+  KeyPlace source = place_of(from);
+  look(source);
+  if (source.value == nullptr) return fail(Errc::no_such_key);
   if (find(to) != nullptr) return fail(Errc::key_exists);
-  about_to_change(from);
-  about_to_change(to);
   // A mirror is between two keys of one database, so a move ends it.
-  drop_mirror(*moved);
-  const Deadline deadline = table(from.database).deadline(from.key);
-  count_value(from.database, byte_count_of(*moved), 0);
-  count_value(to_database, 0, byte_count_of(*moved));
-  // Nothing can fail: the gate is closed, and the key is free.
-  table(to.database).insert(to.key, table(from.database).take(from.key));
-  table(to.database).set_deadline(to.key, deadline);
-  count_table(from.database);
-  count_table(to.database);
+  drop_mirror(*source.value);
+  carry(source, to);
   changed();
   return {};
 }
@@ -438,8 +512,6 @@ void Keyspace::swap(std::uint32_t database, std::uint32_t other) {
   SEPAL_ASSERT(database < database_count && other < database_count, "a database beyond the last is swapped");
   std::swap(databases_[database], databases_[other]);
   // All that belongs to a table goes with it. Values and keys move nowhere.
-  std::swap(value_bytes_of_[database], value_bytes_of_[other]);
-  std::swap(table_bytes_of_[database], table_bytes_of_[other]);
   std::swap(contents_[database], contents_[other]);
   mirrors_.swap_databases(database, other);
   changed();
@@ -454,10 +526,12 @@ void Keyspace::dispose_table(std::uint32_t database) {
   SEPAL_ASSERT(database < database_count, "a database beyond the last is flushed");
   // While its values live: mirrors go by addresses. A cut that still needs the table shares it.
   mirrors_.drop_database(database);
+  const Database& keys = *databases_[database];
+  const std::uint64_t value_bytes = keys.value_bytes.load(std::memory_order_relaxed);
+  account(-(value_bytes + keys.byte_count()), -(value_bytes + keys.entries_bytes()));
+  key_count_.fetch_sub(keys.size(), std::memory_order_relaxed);
   housekeeper_.dispose_database(std::move(databases_[database]));
-  databases_[database] = std::make_shared<KeyTable>(options_.key_seed);
-  count_value(database, value_bytes_of_[database], 0);
-  count_table(database);
+  databases_[database] = std::make_shared<Database>(options_.key_seed);
 }
 
 void Keyspace::flush(std::uint32_t database) {
@@ -502,43 +576,39 @@ std::unique_ptr<Cut> Keyspace::begin_cut() {
 }
 
 void Keyspace::about_to_change(DatabaseKey key) {
-  if (cut_ != nullptr) cut_->keep(table(key.database), key.key);
+  if (cut_ != nullptr) cut_->keep(database(key.database), key.key);
 }
 
 std::vector<CutEntry> Keyspace::cut() const {
   std::vector<CutEntry> entries;
   entries.reserve(total_size());
   Sharing sharing(entries);
-  for (std::uint32_t database = 0; database < database_count; ++database)
-    table(database).visit_all(
-        [&](const Entry& entry, Deadline deadline) { sharing.add(database, entry, deadline); });
+  for (std::uint32_t number = 0; number < database_count; ++number)
+    database(number).visit_all([&](const Entry& entry, value::Value& value, Deadline deadline) {
+      sharing.add(number, entry, value, deadline);
+    });
   return entries;
 }
 
 void Keyspace::count_value(std::uint32_t database, std::uint64_t bytes_before, std::uint64_t bytes_after) {
-  SEPAL_ASSERT(bytes_before <= value_bytes_of_[database], "a value takes more memory than its database");
-  // The difference may be negative: then it wraps, and the sums wrap back.
-  value_bytes_of_[database] += bytes_after - bytes_before;
-  value_bytes_ += bytes_after - bytes_before;
+  this->database(database).value_bytes.fetch_add(bytes_after - bytes_before, std::memory_order_relaxed);
+  account(bytes_after - bytes_before);
 }
 
-void Keyspace::count_table(std::uint32_t database) {
-  const std::uint64_t bytes = databases_[database]->byte_count();
-  SEPAL_ASSERT(table_bytes_of_[database] <= table_bytes_, "a table takes more memory than all tables");
-  // The difference may be negative: then it wraps, and the sum wraps back.
-  table_bytes_ += bytes - std::exchange(table_bytes_of_[database], bytes);
+void Keyspace::count_table(const KeyTable& table, const TableFigures& before,
+                           std::uint64_t more_value_bytes) {
+  const TableFigures after(table);
+  account(after.bytes - before.bytes + more_value_bytes, after.least - before.least + more_value_bytes);
+  if (after.keys != before.keys) key_count_.fetch_add(after.keys - before.keys, std::memory_order_relaxed);
 }
 
-void Keyspace::account() {
-  const std::uint64_t used = value_bytes_ + table_bytes_ + held_bytes_ + other_bytes_;
-  memory_used_.store(used, std::memory_order_relaxed);
-  // A plain load and store: one thread at a time has the gate closed.
-  memory_peak_.store(std::max(memory_peak(), used), std::memory_order_relaxed);
-}
-
-void Keyspace::changed() {
-  account();
-  structure_changes_.fetch_add(1, std::memory_order_relaxed);
+void Keyspace::account(std::uint64_t bytes, std::uint64_t least) {
+  if (least != 0) least_bytes_.fetch_add(least, std::memory_order_relaxed);
+  if (bytes == 0) return;
+  const std::uint64_t used = memory_used_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  std::uint64_t peak = memory_peak();
+  while (used > peak && !memory_peak_.compare_exchange_weak(peak, used, std::memory_order_relaxed)) {
+  }
 }
 
 }  // namespace sepal::keyspace

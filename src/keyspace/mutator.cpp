@@ -5,7 +5,96 @@
 #include <algorithm>
 #include <utility>
 
+#include "keyspace/key_table.hpp"
+
 namespace sepal::keyspace {
+
+Mutator::KeyLock::KeyLock(const Mutator& changes, const KeyPlace& place) SEPAL_NO_THREAD_SAFETY_ANALYSIS
+    : mutex_(place.table->mutex()) {
+  mutex_.lock();
+  if (!changes.shared() || changes.log_ == nullptr) return;
+  MutationLog*& last = place.table->last_log();
+  if (last != changes.log_ && last != nullptr) last->append();
+  last = changes.log_;
+}
+
+Mutator::KeyLock::~KeyLock() SEPAL_NO_THREAD_SAFETY_ANALYSIS {
+  mutex_.unlock();
+}
+
+value::Value& Mutator::insert(const KeyPlace& place, ValuePtr value, Deadline deadline) noexcept {
+  const value::Kind kind = value->kind();
+  Limbo at_once(nullptr);
+  value::Value& inserted = keyspace_.insert(place, std::move(value), deadline, shared() ? *limbo_ : at_once);
+  touch(Made{.key = place.key, .kind = kind});
+  return inserted;
+}
+
+bool Mutator::remove(DatabaseKey key, WallTime now) noexcept {
+  if (!shared()) return !expire(key, now) && told(keyspace_.remove(key), Removed{.key = key});
+  KeyPlace place = keyspace_.place_of(key);
+  const KeyLock lock(*this, place);
+  Keyspace::look(place);
+  if (place.value == nullptr) return false;
+  const bool expired = is_past(place.deadline, now);
+  if (expired) keyspace_.count_expired();
+  remove_shared(place);
+  return !expired;
+}
+
+bool Mutator::expire(DatabaseKey key, WallTime now) noexcept {
+  if (!shared()) return told(keyspace_.expire(key, now), Removed{.key = key});
+  if (!keyspace_.is_due(key, now)) return false;
+  KeyPlace place = keyspace_.place_of(key);
+  const KeyLock lock(*this, place);
+  Keyspace::look(place);
+  if (!is_past(place.deadline, now)) return false;
+  keyspace_.count_expired();
+  remove_shared(place);
+  return true;
+}
+
+void Mutator::expire(KeyPlace& place, WallTime now) noexcept {
+  Keyspace::look(place);
+  if (!is_past(place.deadline, now)) return;
+  if (shared()) {
+    keyspace_.count_expired();
+    remove_shared(place);
+  } else {
+    expire(place.key, now);
+  }
+  Keyspace::look(place);
+}
+
+// The records of adds to the value come before that of its removal: a replay would find nothing to add to, or
+// another value. So adds that are under way end first, and others find the value held.
+void Mutator::remove_shared(const KeyPlace& place) {
+  const Removed change{.key = place.key};
+  if (log_ != nullptr) {
+    place.value->hold();
+    log_->wait_for_adds();
+  }
+  tell_ahead(change);
+  keyspace_.remove(place, *limbo_);
+  touch(change);
+}
+
+bool Mutator::set_deadline(DatabaseKey key, Deadline deadline, std::optional<Deadline> expected) noexcept {
+  const Expires change{.key = key, .deadline = deadline};
+  if (!shared()) {
+    if (expected && keyspace_.deadline(key) != *expected) return false;
+    return told(keyspace_.set_deadline(key, deadline), change);
+  }
+  KeyPlace place = keyspace_.place_of(key);
+  const KeyLock lock(*this, place);
+  Keyspace::look(place);
+  if (place.value == nullptr || place.deadline == deadline) return false;
+  if (expected && place.deadline != *expected) return false;
+  tell_ahead(change);
+  keyspace_.set_deadline(place, deadline, *limbo_);
+  touch(change);
+  return true;
+}
 
 Result<void> Mutator::rename(std::uint32_t database, std::string_view from, std::string_view to) noexcept {
   auto renamed = keyspace_.rename(database, from, to);

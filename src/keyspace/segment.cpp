@@ -28,10 +28,7 @@ std::size_t Segment::capacity_for(std::size_t entry_count, bool with_deadlines) 
 }
 
 Segment::Segment(std::uint32_t depth, std::uint32_t capacity, bool with_deadlines)
-    : depth_(depth), capacity_(capacity), with_deadlines_(with_deadlines) {
-  // The places of deadlines are filled from the start, also those without an entry: insert() writes none.
-  if (with_deadlines) std::uninitialized_fill_n(deadlines(), std::size_t{capacity_}, no_deadline);
-}
+    : capacity_(capacity), depth_(static_cast<std::uint8_t>(depth)), with_deadlines_(with_deadlines) {}
 
 std::unique_ptr<Segment> Segment::create(std::uint32_t depth, std::size_t entry_count, bool with_deadlines) {
   const std::size_t capacity = capacity_for(entry_count, with_deadlines);
@@ -42,87 +39,103 @@ std::unique_ptr<Segment> Segment::create(std::uint32_t depth, std::size_t entry_
 }
 
 Segment::~Segment() {
-  std::destroy_n(entries(), size_);
+  // What a dead place has is this segment's own in any case.
+  if (moved_out_ && dead_ == 0) return;
+  for (std::size_t index = 0; index < used(); ++index) {
+    Entry& entry = entries()[index];
+    value::Value* const value = entry.value.load(std::memory_order_relaxed);
+    if (moved_out_ && value != nullptr) continue;
+    ValuePtr(value, false).reset();
+    std::destroy_at(&entry);
+  }
 }
 
-std::size_t Segment::find_tag(std::uint8_t tag, std::size_t index) const {
-  // Free places behind the entries have stale tags, so the search ends at size_.
-  const void* const found = std::memchr(tags() + index, tag, size_ - index);
+std::size_t Segment::find_tag(std::uint8_t tag, std::size_t index, std::size_t end) const {
+  const void* const found = std::memchr(tags() + index, tag, end - index);
   return found == nullptr ? not_found
                           : static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - tags());
 }
 
-std::size_t Segment::find(std::uint64_t hash, std::string_view key) const {
+// A key that was removed and came back stands at a dead place, too: the search goes on behind it.
+Segment::Found Segment::find(std::uint64_t hash, std::string_view key) const {
   const std::uint8_t tag = tag_of(hash);
-  std::size_t index = find_tag(tag, 0);
-  while (index != not_found && at(index).key.view() != key) index = find_tag(tag, index + 1);
-  return index;
+  // What stands at the places before it is complete.
+  const std::size_t end = used_.load(std::memory_order_acquire);
+  for (std::size_t index = find_tag(tag, 0, end); index != not_found; index = find_tag(tag, index + 1, end)) {
+    if (at(index).key.view() != key) continue;
+    if (value::Value* const named = value(index)) return {.index = index, .value = named};
+  }
+  return {};
 }
 
-void Segment::insert(std::uint64_t hash, std::string_view key, ValuePtr value) {
-  // The deadline of the place is no_deadline already: take() leaves none behind.
-  SEPAL_ASSERT(!is_full(), "an entry beyond the places of its segment");
-  tags()[size_] = tag_of(hash);
-  ::new (static_cast<void*>(entries() + size_)) Entry{.key = StoredKey(key), .value = std::move(value)};
-  ++size_;
+void Segment::insert(std::uint64_t hash, std::string_view key, ValuePtr value, Deadline deadline) {
+  SEPAL_ASSERT(!is_full() && value != nullptr && (with_deadlines_ || deadline == no_deadline),
+               "an entry without a value, without room for its deadline, or beyond the places");
+  const std::uint32_t index = used_.load(std::memory_order_relaxed);
+  tags()[index] = tag_of(hash);
+  ::new (static_cast<void*>(entries() + index)) Entry{.key = StoredKey(key), .value = value.detach()};
+  if (with_deadlines_) ::new (static_cast<void*>(deadlines() + index)) StoredDeadline(deadline);
+  note(deadline);
+  used_.store(index + 1, std::memory_order_release);
+}
+
+// The bytes of an entry, because a key that is shared is neither moved nor copied. No other thread writes to
+// it: readers may go on.
+void Segment::copy_entries(const Segment& other, std::size_t from, std::size_t count) {
+  const std::uint32_t index = used_.load(std::memory_order_relaxed);
+  SEPAL_ASSERT(&other != this && count <= capacity_ - index, "entries beyond the places of their segment");
+  // An entry's tag depends on its hash alone, so it is right in each segment.
+  std::memcpy(tags() + index, other.tags() + from, count);
+  // NOLINTNEXTLINE(bugprone-undefined-memory-manipulation)
+  std::memcpy(static_cast<void*>(entries() + index), other.entries() + from, count * sizeof(Entry));
+  for (std::size_t at = 0; at < count && (with_deadlines_ || other.with_deadlines_); ++at) {
+    const Deadline deadline = other.deadline(from + at);
+    SEPAL_ASSERT(with_deadlines_ || deadline == no_deadline, "an entry would lose its deadline");
+    if (with_deadlines_) ::new (static_cast<void*>(deadlines() + index + at)) StoredDeadline(deadline);
+    note(deadline);
+  }
+  used_.store(index + static_cast<std::uint32_t>(count), std::memory_order_release);
+}
+
+void Segment::copy_live(const Segment& other) {
+  if (other.dead_ == 0) return copy_entries(other, 0, other.used());
+  for (std::size_t index = 0; index < other.used(); ++index)
+    if (other.value(index) != nullptr) copy_from(other, index);
 }
 
 ValuePtr Segment::take(std::size_t index) {
-  SEPAL_ASSERT(index < size_, "an entry is taken that the segment does not have");
-  ValuePtr value = std::move(at(index).value);
-  // The last deadline moves into the hole, and leaves none behind.
-  if (with_deadlines_) {
-    deadlines()[index] = deadlines()[size_ - 1];
-    deadlines()[size_ - 1] = no_deadline;
-  }
-  --size_;
-  if (index != size_) {
-    tags()[index] = tags()[size_];
-    at(index) = std::move(at(size_));
-  }
-  // The last place has given away its value by now: all that it may still free is a long key.
-  std::destroy_at(&at(size_));
+  ValuePtr value(entries()[index].value.exchange(nullptr, std::memory_order_acq_rel), false);
+  SEPAL_ASSERT(value != nullptr, "an entry is taken that the segment does not have");
+  ++dead_;
   return value;
 }
 
+ValuePtr Segment::replace(std::size_t index, ValuePtr value) {
+  ValuePtr before(entries()[index].value.exchange(value.detach(), std::memory_order_acq_rel), false);
+  SEPAL_ASSERT(before != nullptr, "a value takes the place of none");
+  return before;
+}
+
 void Segment::set_deadline(std::size_t index, Deadline deadline) {
-  SEPAL_ASSERT(with_deadlines_ && index < size_,
+  SEPAL_ASSERT(with_deadlines_ && index < used(),
                "a segment without room for deadlines, or without the entry, gets one");
-  deadlines()[index] = deadline;
+  deadlines()[index].store(deadline, std::memory_order_relaxed);
   note(deadline);
 }
 
 Deadline Segment::earliest() const {
   Deadline earliest = no_deadline;
   if (!with_deadlines_) return earliest;
-  for (std::size_t index = 0; index < size_; ++index) {
-    const Deadline each = deadlines()[index];
-    if (each != no_deadline && (earliest == no_deadline || each < earliest)) earliest = each;
+  for (std::size_t index = 0; index < used(); ++index) {
+    const Deadline each = deadline(index);
+    const bool sooner = each != no_deadline && (earliest == no_deadline || each < earliest);
+    if (sooner && value(index) != nullptr) earliest = each;
   }
   return earliest;
 }
 
-void Segment::take_from(Segment& other, std::size_t first_index) {
-  SEPAL_ASSERT(&other != this && first_index <= other.size_, "entries are taken from where there are none");
-  const std::size_t moved = other.size_ - first_index;
-  SEPAL_ASSERT(moved <= capacity_ - size_, "entries beyond the places of their segment");
-  // An entry's tag depends on its hash alone, so it is right in each segment.
-  std::memcpy(tags() + size_, other.tags() + first_index, moved);
-  std::uninitialized_move_n(other.entries() + first_index, moved, entries() + size_);
-  std::destroy_n(other.entries() + first_index, moved);
-  // A segment whose keys have lost their deadlines may move to a block without room for any.
-  for (std::size_t index = 0; other.with_deadlines_ && index < moved; ++index) {
-    const Deadline deadline = other.deadlines()[first_index + index];
-    SEPAL_ASSERT(with_deadlines_ || deadline == no_deadline, "an entry would lose its deadline");
-    if (with_deadlines_) deadlines()[size_ + index] = deadline;
-    note(deadline);
-  }
-  size_ += static_cast<std::uint32_t>(moved);
-  other.size_ = static_cast<std::uint32_t>(first_index);
-}
-
 void Segment::prefetch_keys() const {
-  for (std::size_t index = 0; index < size_; ++index) at(index).key.prefetch();
+  for (std::size_t index = 0; index < used(); ++index) at(index).key.prefetch();
 }
 
 // In a small segment the second line lies behind its end, which does no harm to a prefetch.
@@ -134,8 +147,9 @@ void Segment::prefetch_tags() const {
 // The first place with the tag is taken unseen: to compare the key would mean to wait for it here. An entry
 // may lie across two cache lines, so both of its ends are asked for.
 const Entry* Segment::prefetch_entry(std::uint64_t hash) const {
-  const std::size_t found = find_tag(tag_of(hash), 0);
-  const Entry* const entry = entries() + (found == not_found ? size_ : found);
+  const std::size_t end = used_.load(std::memory_order_acquire);
+  const std::size_t found = find_tag(tag_of(hash), 0, end);
+  const Entry* const entry = entries() + (found == not_found ? end : found);
   __builtin_prefetch(entry);
   __builtin_prefetch(&entry->value);
   if (with_deadlines_) __builtin_prefetch(deadlines() + (entry - entries()));

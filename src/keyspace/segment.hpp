@@ -5,8 +5,12 @@
 //
 // A tag is the last byte of a key's hash. A search looks for the byte among the tags, which are a cache line
 // or two, and compares the key at each place where the byte stands: another key has the same tag once in 256
-// times. An insert writes behind the last entry and moves nothing; a removal moves the last entry into the
-// hole.
+// times.
+//
+// Readers take no lock. So a place is written once: an insert fills the next free place and then counts it,
+// and a removal leaves key and tag, and takes the value away. Such a place is *dead*. Nothing moves within a
+// block. The table moves the live entries to another block when this one is full, or has few of them; readers
+// may go on in the old one, which lives until they have left (base/limbo.hpp).
 //
 // Deadlines are there only when one of the keys has had one since the block was made. The segment also notes
 // a time before which none of its keys is due. A deadline that is moved back or goes leaves this time as it
@@ -19,13 +23,13 @@
 // tags. It compares more keys only if the attacker chose the last bytes of the hashes as well, which no reply
 // tells.
 //
-// The block has a fixed number of places. The table moves entries to a larger or smaller block. Blocks have
-// the sizes of the allocator (capacity_for), so all that it gives is room for entries.
+// Blocks have the sizes of the allocator (capacity_for), so all that it gives is room for entries.
 #pragma once
 
 #include <sepal/keyspace/deadline.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -37,16 +41,17 @@
 
 namespace sepal::keyspace {
 
+// A key, and a reference to its value: null at a dead place.
 struct Entry {
   StoredKey key;
-  ValuePtr value;
+  std::atomic<value::Value*> value;
 };
 
-// Guarded by the gate, as the keyspace is.
-// Its size is then a multiple of what entries need, so what stands behind it in the block is aligned.
+// Members marked *shared* are called by any number of readers. The others need the lock of the table as well.
+// Its size is a multiple of what entries need, so what stands behind it in the block is aligned.
 class alignas(Entry) Segment {
  public:
-  // A segment of so many entries is split before it takes another, where the table allows it.
+  // A segment of so many live entries is split before it takes another, where the table allows it.
   static constexpr std::size_t capacity_max = 64;
   static constexpr std::size_t not_found = ~std::size_t{0};
   // The bytes of one entry, without a long key's bytes and without a deadline.
@@ -56,6 +61,7 @@ class alignas(Entry) Segment {
   // all.
   [[nodiscard]] static std::unique_ptr<Segment> create(std::uint32_t depth, std::size_t entry_count,
                                                        bool with_deadlines = false);
+  // Drops what moved_out() has not given to another segment.
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -63,32 +69,45 @@ class alignas(Entry) Segment {
   // sized delete of the library.
   static void operator delete(void* block) { ::operator delete(block); }
 
+  // Shared.
   [[nodiscard]] std::uint32_t depth() const { return depth_; }
-  [[nodiscard]] std::size_t size() const { return size_; }
-  [[nodiscard]] bool is_full() const { return size_ == capacity_; }
-  // Half of it is free, so a smaller block pays. The threshold is far from full, so a key that comes and goes
-  // moves nothing.
+  // The live entries.
+  [[nodiscard]] std::size_t size() const { return used_.load(std::memory_order_relaxed) - dead_; }
+  [[nodiscard]] bool is_full() const { return used_.load(std::memory_order_relaxed) == capacity_; }
+  // Half of it is free or dead, so a smaller block pays. The threshold is far from full, so a key that comes
+  // and goes moves little.
   [[nodiscard]] bool is_sparse() const {
     constexpr std::size_t free_always = 8;
-    return size_ == 0 ? capacity_ != 0 : capacity_ - size_ > size_ + free_always;
+    return size() == 0 ? capacity_ != 0 : capacity_ - size() > size() + free_always;
   }
   // Memory of this segment, without long keys' bytes and values.
   [[nodiscard]] std::uint64_t byte_count() const { return block_bytes(capacity_, with_deadlines_); }
 
-  // Indices are below size(). Valid until the segment changes.
+  // The key and its value; null, and null, where the key is not there. Shared.
+  struct Found {
+    std::size_t index = not_found;
+    value::Value* value = nullptr;
+  };
+  [[nodiscard]] Found find(std::uint64_t hash, std::string_view key) const;
+  // Visits all live entries: visit(entry, value, deadline).
+  template <class Visit>
+  void visit_live(Visit visit) const;
+  // An index below the places that are used. Dead places count.
   [[nodiscard]] const Entry& at(std::size_t index) const { return entries()[index]; }
-  [[nodiscard]] Entry& at(std::size_t index) { return entries()[index]; }
+  [[nodiscard]] std::size_t used() const { return used_.load(std::memory_order_relaxed); }
 
-  // The index of the key, or not_found.
-  [[nodiscard]] std::size_t find(std::uint64_t hash, std::string_view key) const;
-  // The key must not be there, and the segment not be full.
-  void insert(std::uint64_t hash, std::string_view key, ValuePtr value);
-  ValuePtr take(std::size_t index);
+  // The key must not be there, the value not be null, and the segment not be full.
+  void insert(std::uint64_t hash, std::string_view key, ValuePtr value, Deadline deadline = no_deadline);
+  // Of a live entry. Readers may still use the value.
+  [[nodiscard]] ValuePtr take(std::size_t index);
+  // The same, and puts another value there, which is not null.
+  [[nodiscard]] ValuePtr replace(std::size_t index, ValuePtr value);
 
-  // Whether there is room for deadlines. Without room no key has a deadline.
+  // Whether there is room for deadlines. Without room no key has a deadline. Shared.
   [[nodiscard]] bool with_deadlines() const { return with_deadlines_; }
+  // Shared. At a dead place what it was last.
   [[nodiscard]] Deadline deadline(std::size_t index) const {
-    return with_deadlines_ ? deadlines()[index] : no_deadline;
+    return with_deadlines_ ? deadlines()[index].load(std::memory_order_relaxed) : no_deadline;
   }
   // No key is past its deadline before this time; no_deadline: no key has one.
   [[nodiscard]] Deadline due() const { return due_; }
@@ -96,19 +115,20 @@ class alignas(Entry) Segment {
   [[nodiscard]] Deadline earliest() const;
   // Makes due() exact.
   void correct_due() { due_ = earliest(); }
-  // Only with_deadlines().
+  // Only with_deadlines(), of a live entry.
   void set_deadline(std::size_t index, Deadline deadline);
 
   // Asks for the bytes of all keys, before a look at them.
   void prefetch_keys() const;
-  // Puts the entries whose keys `comes_first` accepts before the others. Returns how many it accepts.
-  template <class ComesFirst>
-  [[nodiscard]] std::size_t partition(ComesFirst comes_first);
-  // Takes the entries of another segment from an index on. There must be room for them. The other segment's
-  // due() stays as it is: KeyTable finds the segment in its order by it.
-  void take_from(Segment& other, std::size_t first_index);
+  // Gets the live entry of another segment, which keeps it for its readers, too. There must be room.
+  void copy_from(const Segment& other, std::size_t index) { copy_entries(other, index, 1); }
+  // The same for all live entries.
+  void copy_live(const Segment& other);
+  // All live entries are in other segments now, which own what they name. due() stays as it is: KeyTable
+  // finds the segment in its order by it.
+  void moved_out() { moved_out_ = true; }
 
-  // Before a search or an insert: asks for the memory that it begins with ...
+  // Shared. Before a search or an insert: asks for the memory that it begins with ...
   void prefetch_tags() const;
   // ... and, when that is there, for the entry that it probably finds (returned), or else for the place that
   // an insert takes (returns null).
@@ -135,45 +155,41 @@ class alignas(Entry) Segment {
   [[nodiscard]] Entry* entries() {
     return static_cast<Entry*>(static_cast<void*>(tags() + tag_bytes(capacity_)));
   }
-  [[nodiscard]] const Deadline* deadlines() const {
-    return static_cast<const Deadline*>(static_cast<const void*>(entries() + capacity_));
+  using StoredDeadline = std::atomic<Deadline>;
+  [[nodiscard]] const StoredDeadline* deadlines() const {
+    return static_cast<const StoredDeadline*>(static_cast<const void*>(entries() + capacity_));
   }
-  [[nodiscard]] Deadline* deadlines() {
-    return static_cast<Deadline*>(static_cast<void*>(entries() + capacity_));
+  [[nodiscard]] StoredDeadline* deadlines() {
+    return static_cast<StoredDeadline*>(static_cast<void*>(entries() + capacity_));
   }
+  [[nodiscard]] value::Value* value(std::size_t index) const {
+    return at(index).value.load(std::memory_order_acquire);
+  }
+  void copy_entries(const Segment& other, std::size_t from, std::size_t count);
   // A key has this deadline now, which may be none.
   void note(Deadline deadline) {
     if (deadline != no_deadline && (due_ == no_deadline || deadline < due_)) due_ = deadline;
   }
-  // The first index from `index` on that has the tag, or not_found.
-  [[nodiscard]] std::size_t find_tag(std::uint8_t tag, std::size_t index) const;
+  // The first index from `index` on, and below `end`, that has the tag, or not_found.
+  [[nodiscard]] std::size_t find_tag(std::uint8_t tag, std::size_t index, std::size_t end) const;
 
   Deadline due_ = no_deadline;
-  std::uint32_t depth_;
-  std::uint32_t size_ = 0;
+  std::atomic<std::uint32_t> used_{0};  // places: of live entries, and dead ones
   std::uint32_t capacity_;
+  std::uint32_t dead_ = 0;
+  std::uint8_t depth_;
   bool with_deadlines_;
+  bool moved_out_ = false;
 };
 
-static_assert(alignof(Deadline) <= alignof(Entry) && sizeof(Segment) % alignof(Entry) == 0 &&
+static_assert(alignof(Deadline) <= alignof(Entry) && sizeof(Segment) == 24 && sizeof(Entry) == 24 &&
+              sizeof(std::atomic<Deadline>) == sizeof(Deadline) &&
               alignof(Entry) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
 
-template <class ComesFirst>
-std::size_t Segment::partition(ComesFirst comes_first) {
-  prefetch_keys();
-  std::size_t first_count = 0;
-  for (std::size_t end = size_; first_count < end;) {
-    if (comes_first(at(first_count).key.view())) {
-      ++first_count;
-      continue;
-    }
-    --end;
-    // Tag, deadline and entry of one index belong together, in three arrays.
-    std::swap(tags()[first_count], tags()[end]);
-    if (with_deadlines_) std::swap(deadlines()[first_count], deadlines()[end]);
-    std::swap(at(first_count), at(end));
-  }
-  return first_count;
+template <class Visit>
+void Segment::visit_live(Visit visit) const {
+  for (std::size_t index = 0; index < used(); ++index)
+    if (value::Value* const named = value(index)) visit(at(index), *named, deadline(index));
 }
 
 }  // namespace sepal::keyspace

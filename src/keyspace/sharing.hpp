@@ -28,23 +28,23 @@ class Sharing {
   Sharing(const Sharing&) = delete;
   Sharing& operator=(const Sharing&) = delete;
 
-  void add(std::uint32_t database, const Entry& entry, Deadline deadline) {
+  void add(std::uint32_t database, const Entry& entry, value::Value& value, Deadline deadline) {
     // The place in the ring is free again before it is filled: the entry that held it has just been shared.
     const std::size_t index = to_.size();
     if (index - first_ >= ahead) share(index - ahead);
-    __builtin_prefetch(entry.value.get(), 1);
-    waiting_[index % ahead] = &entry.value;
+    __builtin_prefetch(&value, 1);
+    waiting_[index % ahead] = &value;
     to_.push_back(
         {.database = database, .key = std::string(entry.key.view()), .value = nullptr, .deadline = deadline});
   }
 
  private:
   static constexpr std::size_t ahead = 16;
-  void share(std::size_t index) { to_[index].value = *waiting_[index % ahead]; }
+  void share(std::size_t index) { to_[index].value = waiting_[index % ahead]; }
 
   std::vector<CutEntry>& to_;
   std::size_t first_;
-  std::array<const ValuePtr*, ahead> waiting_{};
+  std::array<value::Value*, ahead> waiting_{};
 };
 
 }  // namespace sepal::keyspace

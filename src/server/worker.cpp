@@ -66,7 +66,7 @@ Worker::Worker(std::size_t index, Gate& gate, command::Services& services, Clien
       services_(services),
       counts_(counts),
       ask_others_(std::move(ask_others)),
-      dispatcher_(services, index),
+      dispatcher_(services, index, &gate),
       read_memory_(std::make_unique_for_overwrite<char[]>(read_buffer_bytes)),
       input_({read_memory_.get(), read_buffer_bytes}),
       environment_{.gate = gate,
@@ -450,6 +450,8 @@ void Worker::sweep() {
     login_timeout = services_.options.login_timeout;
     if (!services_.users->open()) patience.login = login_timeout;
   }
+  // What the last batch has left, because another worker was inside then.
+  dispatcher_.end_retired();
   const SteadyTime now = std::chrono::steady_clock::now();
   scheduler_.sweep(now, patience);
   if (handshakes_ != nullptr) handshakes_->sweep(now, login_timeout);

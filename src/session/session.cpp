@@ -146,6 +146,7 @@ Session::Step Session::run(std::chrono::nanoseconds time_max) {
       run_shared(batch);
     }
   }
+  environment_.dispatcher.end_retired();
   last_run_until_ = batch.clock.now();
   return seal_batch(end_batch(*batch.end));
 }
@@ -160,6 +161,7 @@ void Session::run_shared(Batch& batch) {
     environment_.stats.batches.add();
   }
   run_requests(batch, false);
+  environment_.dispatcher.append_gathered();
   batch.clock.record_runs();
   client_.bytes_unparsed = input_.unparsed().size();
   update_figures();

@@ -157,7 +157,7 @@ std::optional<bool> String::try_set(std::uint64_t position, value::AddRecorder* 
   const std::uint64_t mask = mask_of(position);
   std::uint64_t& word = word_of_byte(byte);
   if ((load_word(word) & mask) != 0) return true;
-  if (recorder != nullptr) recorder->begin();
+  if (recorder != nullptr && !recorder->begin()) return std::nullopt;
   // The bit may have been set since the look at the word, so the answer is that of the step that sets it.
   const bool was_set = set_in(word, mask);
   const Fingerprint told{.low = position, .high = 0};
@@ -178,7 +178,7 @@ bool String::try_set(std::span<const std::uint64_t> positions, std::span<bool> w
   }
   std::array<Fingerprint, bits_together_max> clear;
   std::size_t clear_count = 0;
-  if (recorder != nullptr) recorder->begin();
+  if (recorder != nullptr && !recorder->begin()) return false;
   for (std::size_t at = 0; at < positions.size(); ++at) {
     const std::uint64_t position = positions[at];
     const std::uint64_t mask = mask_of(position);

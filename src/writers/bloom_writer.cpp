@@ -27,7 +27,8 @@ bloom::SharedPlans& plans_of(const Keyspace& keyspace) {
 }
 
 // The caller has asked Filter::in_bitmap().
-Filter::AddOutcome add_fingerprint(Keyspace& keyspace, std::uint32_t database, Filter& filter,
+// Null: the filter is under no key yet, so no account has it.
+Filter::AddOutcome add_fingerprint(Keyspace& keyspace, const std::uint32_t* database, Filter& filter,
                                    const Fingerprint& item) {
   // An add that needs no growth leaves the account of bytes as it is.
   bool added = false;
@@ -35,14 +36,16 @@ Filter::AddOutcome add_fingerprint(Keyspace& keyspace, std::uint32_t database, F
   const std::uint64_t bytes_before = filter.byte_count();
   // The limit is what is free and what the filter has already, because a growth is compared with the whole
   // size of the filter.
-  const auto outcome = filter.add_alone(item, keyspace.value_limits(bytes_before), &plans_of(keyspace).memo);
+  const std::uint64_t bytes_held = database == nullptr ? 0 : bytes_before;
+  const auto outcome = filter.add_alone(item, keyspace.value_limits(bytes_held), &plans_of(keyspace).memo);
   SEPAL_ASSERT(filter.byte_count() >= bytes_before, "a filter has become smaller by an add");
-  keyspace.resized(database, filter, bytes_before);
+  if (database != nullptr) keyspace.resized(*database, filter, bytes_before);
   return outcome;
 }
 
-// Adds with the gate closed that are told to the log together, a few at a time. Without a log they are not
-// told. A replay repeats the records in their order, so that order matters:
+// Adds with the gate closed, or to a filter that is under no key yet. They are told to the log together, a
+// few at a time. Without a log they are not told. A replay repeats the records in their order, so that order
+// matters:
 //
 //   - Items are told after the layer that counts them, and before a newer layer.
 //   - Items of a mirror's target are told before the same items of its source. So a journal that ends in
@@ -54,6 +57,12 @@ class AddsAlone {
   AddsAlone(Keyspace& keyspace, MutationLog* log, DatabaseKey key, Filter& filter)
       : keyspace_(keyspace), log_(log), key_(key), filter_(filter), layers_(filter.layer_count()) {}
 
+  // The filter is under no key yet. `shared`: so is the gate.
+  void of_new_filter(bool shared) {
+    database_ = nullptr;
+    gathers_ = shared;
+  }
+
   // Flush `earlier` first: the journal gets the target's items before the source's.
   void tell_after(AddsAlone& earlier) { earlier_ = &earlier; }
 
@@ -62,7 +71,7 @@ class AddsAlone {
     const Fingerprint fingerprint = filter_.fingerprint(item);
     // An add that was refused may still have made the filter grow, so note() looks at the layers in any
     // case.
-    const auto outcome = add_fingerprint(keyspace_, key_.database, filter_, fingerprint);
+    const auto outcome = add_fingerprint(keyspace_, database_, filter_, fingerprint);
     if (log_ != nullptr) note(fingerprint, outcome.added);
     return outcome;
   }
@@ -70,8 +79,12 @@ class AddsAlone {
     if (fingerprints_.empty()) return;
     SEPAL_ASSERT(log_ != nullptr, "items wait to be told, and there is no log");
     if (earlier_ != nullptr) earlier_->tell();
-    // With the gate closed no other worker waits for the end of this add. The pair is called because
-    // added() ends what begin_add() began.
+    if (gathers_) {
+      log_->gather_added(key_, fingerprints_, filter_);
+      return fingerprints_.clear();
+    }
+    // No other worker has to wait for the end of this add. The pair is called because added() ends what
+    // begin_add() began.
     log_->begin_add();
     log_->added(key_, fingerprints_);
     fingerprints_.clear();
@@ -85,8 +98,13 @@ class AddsAlone {
       tell();
       layers_ = filter_.layer_count();
       const auto grown = bloom::grown_record(filter_.newest_layer().plan());
-      log_->record(keyspace::Changed{
-          .key = key_, .kind = value::Kind::bloom, .what = bloom::grown_change, .head = grown, .bytes = {}});
+      const keyspace::Changed change{
+          .key = key_, .kind = value::Kind::bloom, .what = bloom::grown_change, .head = grown, .bytes = {}};
+      if (gathers_) {
+        log_->gather(change, &filter_);
+      } else {
+        log_->record(change);
+      }
     }
     if (!added) return;
     // One record for many items: told one by one, each would repeat the key.
@@ -97,6 +115,8 @@ class AddsAlone {
   Keyspace& keyspace_;
   MutationLog* log_;
   DatabaseKey key_;
+  const std::uint32_t* database_ = &key_.database;
+  bool gathers_ = false;
   Filter& filter_;
   AddsAlone* earlier_ = nullptr;
   std::uint32_t layers_;
@@ -120,22 +140,25 @@ Error refusal_of(const Keyspace& keyspace, const Error& error, const bloom::Filt
   return fail(Errc::memory_limit, error.detail);
 }
 
-// Its plan and record are then those of `plans.newest`.
-Result<Filter*> create_of_plan(Keyspace& keyspace, bloom::SharedPlans& plans, DatabaseKey key,
-                               const bloom::FilterOptions& options) {
-  const auto limits = keyspace.limits_of_new(key);
+// Many filters are made with the options of the one before, so a worker keeps its plan, and what is recorded.
+struct MadeLast {
+  bloom::FilterPlan plan;
+  std::array<std::byte, bloom::made_bytes> record;  // made_record(plan)
+};
+thread_local std::optional<MadeLast> made_last;
+
+// A filter under no key, and its plan in `made_last`.
+Result<bloom::FilterPtr> make(const Keyspace& keyspace, const Result<value::Limits>& limits,
+                              const bloom::FilterOptions& options) {
   if (!limits) return limits.error();
-  // Most filters have the options of the one before.
-  const bool known = plans.newest && plans.newest->plan.options == options;
-  if (!known || plans.newest->plan.byte_count > limits->bytes_max) {
-    const auto planned = Filter::plan(options, *limits, &plans.memo);
+  const bool known = made_last && made_last->plan.options == options;
+  if (!known || made_last->plan.byte_count > limits->bytes_max) {
+    const auto planned = Filter::plan(options, *limits, &plans_of(keyspace).memo);
     if (!planned) return refusal_of(keyspace, planned.error(), options);
-    plans.newest.emplace(bloom::SharedPlans::Made{.plan = *planned, .record = bloom::made_record(*planned)});
+    made_last.emplace(MadeLast{.plan = *planned, .record = bloom::made_record(*planned)});
   }
   // create() checks no limit. The plan, new or known, has just been compared with the limits.
-  auto created = Filter::create(plans.newest->plan);
-  if (!created) return created.error();
-  return &static_cast<Filter&>(keyspace.insert(key, std::move(*created)));
+  return Filter::create(made_last->plan);
 }
 
 void break_mirror(Mutator& changes, DatabaseKey source, MirrorState state) {
@@ -168,15 +191,38 @@ void plan_growth_ahead(const Keyspace& keyspace, const Filter& filter) {
 }
 
 Result<Filter*> create(Keyspace& keyspace, DatabaseKey key, const bloom::FilterOptions& options) {
-  return create_of_plan(keyspace, plans_of(keyspace), key, options);
+  auto made = make(keyspace, keyspace.limits_of_new(key), options);
+  if (!made) return made.error();
+  return &static_cast<Filter&>(keyspace.insert(key, std::move(*made)));
+}
+
+// The items are added, and all is told, before another worker can find the filter.
+Result<Filter*> create(Mutator& changes, DatabaseKey key, const Creation& creation,
+                       std::vector<Filter::AddOutcome>& outcomes) noexcept {
+  Keyspace& keyspace = changes.keyspace();
+  keyspace::KeyPlace place = keyspace.place_of(key);
+  const Mutator::KeyLock lock(changes, place);
+  changes.expire(place, creation.now);
+  auto made = make(keyspace, keyspace.limits_of_new(place), creation.options);
+  if (!made) return made.error();
+  changes.tell_ahead(keyspace::Made{.key = key, .kind = value::Kind::bloom, .head = made_last->record},
+                     made->get());
+  AddsAlone adds(keyspace, changes.log(), key, **made);
+  adds.of_new_filter(changes.shared());
+  outcomes.clear();
+  for (const std::string_view item : creation.items) {
+    outcomes.push_back(adds.add(item));
+    if (outcomes.back().refusal == Filter::Refusal::full) break;
+  }
+  adds.tell();
+  if (creation.deadline != keyspace::no_deadline)
+    changes.tell_ahead(keyspace::Expires{.key = key, .deadline = creation.deadline});
+  return &static_cast<Filter&>(changes.insert(place, std::move(*made), creation.deadline));
 }
 
 Result<Filter*> create(Mutator& changes, DatabaseKey key, const bloom::FilterOptions& options) noexcept {
-  bloom::SharedPlans& plans = plans_of(changes.keyspace());
-  auto created = create_of_plan(changes.keyspace(), plans, key, options);
-  if (!created) return created;
-  return changes.told(std::move(created),
-                      keyspace::Made{.key = key, .kind = value::Kind::bloom, .head = plans.newest->record});
+  std::vector<Filter::AddOutcome> outcomes;
+  return create(changes, key, {.options = options}, outcomes);
 }
 
 bool try_add(Mutator& changes, DatabaseKey key, Filter& filter, std::span<const std::string_view> items,
@@ -190,7 +236,7 @@ bool try_add(Mutator& changes, DatabaseKey key, Filter& filter, std::span<const 
 Filter::AddOutcome add_alone(Keyspace& keyspace, std::uint32_t database, Filter& filter,
                              std::string_view item) {
   if (filter.in_bitmap(item)) return {};
-  return add_fingerprint(keyspace, database, filter, filter.fingerprint(item));
+  return add_fingerprint(keyspace, &database, filter, filter.fingerprint(item));
 }
 
 // An item goes to the filter first, and then to the target of its mirror. The log hears of them in the other

@@ -12,22 +12,32 @@ namespace sepal::writers {
 // A filter's recorder for the log, which needs the key too.
 class KeyRecorder final : public value::AddRecorder {
  public:
-  KeyRecorder(keyspace::MutationLog& log, DatabaseKey key) : log_(log), key_(key) {}
-  void begin() override { log_.begin_add(); }
+  // The key names the value.
+  KeyRecorder(keyspace::MutationLog& log, DatabaseKey key, const value::Value& value)
+      : log_(log), key_(key), value_(value) {}
+  [[nodiscard]] bool begin() override {
+    log_.begin_add();
+    if (!value_.held_or_unrecorded()) [[likely]]
+      return true;
+    if (value_.unrecorded()) log_.append_others();
+    if (!value_.held()) return true;
+    log_.added(key_, {});
+    return false;
+  }
+  void tell(std::span<const Fingerprint> added) override { log_.added_some(key_, added); }
   void end(std::span<const Fingerprint> added) override { log_.added(key_, added); }
 
  private:
   keyspace::MutationLog& log_;
   DatabaseKey key_;
+  const value::Value& value_;
 };
 
 // As Filter::try_add. The log may be null.
 [[nodiscard]] inline bool try_add(keyspace::MutationLog* log, DatabaseKey key, Filter& filter,
                                   std::span<const std::string_view> items, std::span<bool> added) {
-  // The filter calls begin() before it sets the first bit, and end() behind each piece of new items
-  // (keyspace::MutationLog).
   if (log == nullptr) return filter.try_add(items, added);
-  KeyRecorder recorder(*log, key);
+  KeyRecorder recorder(*log, key, filter);
   return filter.try_add(items, added, &recorder);
 }
 

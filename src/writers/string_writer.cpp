@@ -57,7 +57,7 @@ std::optional<bool> try_set_bit(Mutator& changes, DatabaseKey key, String& strin
   // A watch does not see bits that are set here.
   if (changes.keyspace().watches().client_count() != 0) return std::nullopt;
   if (changes.log() == nullptr) return string.try_set(position, nullptr);
-  KeyRecorder recorder(*changes.log(), key);
+  KeyRecorder recorder(*changes.log(), key, string);
   return string.try_set(position, &recorder);
 }
 
@@ -66,7 +66,7 @@ bool try_set_bits(Mutator& changes, DatabaseKey key, String& string, std::span<c
   changes.note_change();
   if (changes.keyspace().watches().client_count() != 0) return false;
   if (changes.log() == nullptr) return string.try_set(positions, were_set, nullptr);
-  KeyRecorder recorder(*changes.log(), key);
+  KeyRecorder recorder(*changes.log(), key, string);
   return string.try_set(positions, were_set, &recorder);
 }
 

@@ -40,6 +40,18 @@ class JournalFiles final : public keyspace::MutationLog, public Telling<JournalF
   void added(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints) override {
     if (!fingerprints.empty()) body_.added(key, fingerprints);
   }
+  void added_some(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints) override {
+    added(key, fingerprints);
+  }
+  void wait_for_adds() override {}
+  void gather(const keyspace::Mutation& change, const value::Value*) override { record(change); }
+  void append() override { end_frame(); }
+  void append_others() override {}
+  void gather_added(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints,
+                    const value::Value&) override {
+    begin_add();
+    added(key, fingerprints);
+  }
   void record(const keyspace::Mutation& change) override {
     if (storage::begins_frame(change)) end_frame();
     body_.record(change);

@@ -171,7 +171,11 @@ class RecordingJournal {
     [[nodiscard]] bool recording() const override { return journal_.recording; }
     void begin_add() override { adding_ = true; }
     void added(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints) override {
-      if (!std::exchange(adding_, false)) journal_.misused = true;
+      added_some(key, fingerprints);
+      adding_ = false;
+    }
+    void added_some(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints) override {
+      if (!adding_) journal_.misused = true;
       if (fingerprints.empty()) return;
       Recorded recorded;
       recorded.name(Recorded::Kind::added, key);
@@ -180,6 +184,16 @@ class RecordingJournal {
       if (!waiting_.empty()) return waiting_.push_back(std::move(recorded));
       const MutexLock lock(journal_.mutex_);
       journal_.operations_.push_back(std::move(recorded));
+    }
+    // No test of this journal has adds of several workers that must be waited for.
+    void wait_for_adds() override {}
+    void gather(const keyspace::Mutation& change, const value::Value*) override { record(change); }
+    void append() override { append_waiting(); }
+    void append_others() override {}
+    void gather_added(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints,
+                      const value::Value&) override {
+      begin_add();
+      added(key, fingerprints);
     }
     void record(const keyspace::Mutation& change) override { waiting_.push_back(Recorded::of(change)); }
 
@@ -197,6 +211,9 @@ class RecordingJournal {
     void end_group() override { commit(); }
     void commit() override {
       ++journal_.commits;
+      append_waiting();
+    }
+    void append_waiting() {
       const MutexLock lock(journal_.mutex_);
       for (Recorded& recorded : waiting_) journal_.operations_.push_back(std::move(recorded));
       waiting_.clear();

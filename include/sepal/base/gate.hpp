@@ -15,6 +15,9 @@
 // A thread whose work with the gate closed takes long may reserve the gate and open it between two parts.
 // Workers enter then only to tell their clients so, and no other thread can close the gate.
 //
+// The gate also tells when the workers that were inside at some time have left: what a worker took out of a
+// structure that others read without a lock may be freed then (Visits, base/limbo.hpp).
+//
 // Rules: a thread inside the gate waits for no disk and no socket, and only for locks that are held for a
 // moment. No thread enters or closes twice. The gate comes before every other lock of the project.
 #pragma once
@@ -28,6 +31,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace sepal {
 
@@ -55,6 +59,13 @@ class SEPAL_CAPABILITY("gate") Gate {
   [[nodiscard]] bool close_unless_reserved() SEPAL_TRY_ACQUIRE(true);
   void open() SEPAL_RELEASE();
 
+  // The visits of all sides at this time. Any thread. What the caller took out of a structure before is not
+  // found by workers that enter later.
+  using Visits = std::vector<std::uint64_t>;
+  void note_visits(Visits& to) const;
+  // Whether all workers that were inside then have left. Their last reads have then been made.
+  [[nodiscard]] bool have_left(const Visits& then) const;
+
   // Called with the gate closed. From the next open() on, workers enter as usual, but only this thread closes
   // the gate, until it calls unreserve(). A worker that enters must find out by other means that the gate is
   // reserved, and leave what it guards alone.
@@ -65,6 +76,8 @@ class SEPAL_CAPABILITY("gate") Gate {
  private:
   struct alignas(64) Side {
     std::mutex mutex;
+    // Odd while a worker is inside. Written by the worker that has the mutex.
+    std::atomic<std::uint64_t> visits{0};
   };
   [[nodiscard]] bool close(bool waits_for_reservation);
 

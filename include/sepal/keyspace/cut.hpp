@@ -18,13 +18,16 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace sepal::keyspace {
 
-// Guarded by the gate: members are exclusive. Keyspace::begin_cut() makes it.
+// Guarded by the gate: members are exclusive, but for keep(). Keyspace::begin_cut() makes it.
 class Cut {
  public:
   // Called with the gate closed, unless the last step has been taken. May free a flushed database.
@@ -39,12 +42,13 @@ class Cut {
 
  private:
   friend class Keyspace;
-  using Tables = std::array<std::shared_ptr<const KeyTable>, database_count>;
+  using Tables = std::array<std::shared_ptr<const Database>, database_count>;
 
   // `running` points to this cut as long as it is under way.
   Cut(Tables tables, std::uint64_t size, Cut*& running);
-  // Keeps what the key names in this table. Call it before that changes.
-  void keep(const KeyTable& table, std::string_view key);
+  // Keeps what the key names in this database. Called before that changes, with the lock of the key
+  // (Keyspace), or with the gate closed.
+  void keep(const Database& database, std::string_view key);
   // Whether the key's turn is still to come.
   [[nodiscard]] bool to_come(std::uint32_t database, std::string_view key) const;
   void end();
@@ -53,8 +57,9 @@ class Cut {
   std::uint64_t size_;
   Cut*& running_;
   std::uint32_t database_ = 0;
-  std::uint64_t position_ = 0;                                     // the first hash to come in that database
-  std::array<std::unique_ptr<KeyTable>, database_count> changed_;  // keys to leave out; they name nothing
+  std::uint64_t position_ = 0;  // the first hash to come in that database
+  Mutex mutex_;                 // workers keep keys of different parts at a time; no lock is taken inside it
+  std::array<std::set<std::string, std::less<>>, database_count> changed_;  // the keys to leave out
   std::vector<CutEntry> kept_;
 };
 

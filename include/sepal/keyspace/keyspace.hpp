@@ -3,10 +3,13 @@
 // writers do (writers/), and change() keeps the books around them.
 //
 // Guarded by the gate: members marked *shared* need the caller's side, members marked *exclusive* need a
-// closed gate. The keyspace opens no file and starts no thread. It hands over what takes long: a Housekeeper
-// returns a deleted value of gigabytes to the system, so no request waits for that.
+// closed gate. Members marked *of one key* need a closed gate, or the caller's side and the lock of the key
+// (Mutator::KeyLock). They then take a Limbo, for what other workers may still read. The keyspace opens no
+// file and starts no thread. It hands over what takes long: a Housekeeper returns a deleted value of
+// gigabytes to the system, so no request waits for that.
 #pragma once
 
+#include <sepal/base/limbo.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/keyspace/deadline.hpp>
 #include <sepal/keyspace/mirrors.hpp>
@@ -30,7 +33,9 @@
 namespace sepal::keyspace {
 
 class Cut;
+class Database;
 class KeyTable;
+class Segment;
 
 using value::ValuePtr;
 
@@ -60,6 +65,11 @@ class Housekeeper {
   virtual ~Housekeeper() = default;
   // Drops a value that no key names any more, a small one at once. Any thread, also without the gate.
   virtual void dispose(ValuePtr value) = 0;
+  // The same inside the shared gate, where other workers may still read the value.
+  virtual void retire(ValuePtr value, Limbo& limbo) {
+    limbo.retire(value.detach(),
+                 [](void* retired) { ValuePtr(static_cast<value::Value*>(retired), false).reset(); });
+  }
   // Drops a flushed database, which frees all of its values.
   virtual void dispose_database(std::shared_ptr<const void> database) = 0;
   // Moves memory of the value (KindRow::small_pages) into huge pages when requests have filled it. May come
@@ -88,6 +98,18 @@ struct NamedKey {
   std::string key;
 };
 
+// Where a key is in the table, for the members *of one key*.
+struct KeyPlace {
+  DatabaseKey key;
+  KeyTable* table = nullptr;
+  std::uint64_t hash = 0;
+  // What look() has found.
+  Segment* segment = nullptr;
+  std::size_t index = 0;
+  value::Value* value = nullptr;  // null: there is no such key
+  Deadline deadline = no_deadline;
+};
+
 // A member that is told a time leaves out keys that are past their deadline then, as if they had been
 // removed. Without a time, and for members that take none, they are keys like others: a caller that lets
 // clients change the keyspace removes them first (expire).
@@ -110,6 +132,12 @@ class Keyspace {
   void prefetch(std::uint32_t database, std::span<const std::string_view> keys) const;
   // The deadline of a key; no_deadline as well when there is no such key.
   [[nodiscard]] Deadline deadline(DatabaseKey key) const;
+  // Both in one search.
+  struct Present {
+    value::Value* value = nullptr;
+    Deadline deadline = no_deadline;
+  };
+  [[nodiscard]] Present look(DatabaseKey key, WallTime now) const;
   [[nodiscard]] DeadlineSummary deadlines(std::uint32_t database) const;
   // No key of any database is past its deadline before this time; no_deadline: no key has one. It may come
   // before all deadlines: those of keys that were removed, or whose deadline was moved, count until
@@ -163,14 +191,41 @@ class Keyspace {
   // swap takes it along.
   [[nodiscard]] std::uint64_t contents_of(std::uint32_t database) const { return contents_[database]; }
 
-  // --- exclusive ------------------------------------------------------------------------------------------
-
+  // Appends keys that are past their deadline, at most `count_max`. False: there are no others. True without
+  // a key means that it has looked at some, and found none: ask again. Its work is that of some 64 keys.
+  bool collect_due(WallTime now, std::size_t count_max, std::vector<NamedKey>& keys);
   // What a new value under this key may take, the key's own memory left out. Errors: out_of_range (there is
   // no such database), key_too_long, key_exists, key_limit.
   [[nodiscard]] Result<value::Limits> limits_of_new(DatabaseKey key) const;
-  // Puts a new value under a key that limits_of_new() has admitted. The table may take the account past the
-  // limit by one step of its own growth.
-  value::Value& insert(DatabaseKey key, ValuePtr value);
+  // The same for a key that was looked up.
+  [[nodiscard]] Result<value::Limits> limits_of_new(const KeyPlace& place) const;
+
+  // --- of one key -----------------------------------------------------------------------------------------
+
+  // Shared. The table of a key. The first key of a database makes its tables.
+  [[nodiscard]] KeyPlace place_of(DatabaseKey key);
+  // Finds the key in its table. Valid until that changes.
+  static void look(KeyPlace& place);
+  // The key must be free, and the limits have admitted the value (limits_of_new). The table may take the
+  // account past the limit by one step of its own growth.
+  value::Value& insert(const KeyPlace& place, ValuePtr value, Deadline deadline, Limbo& limbo);
+  value::Value& insert(DatabaseKey key, ValuePtr value) {
+    return insert(place_of(key), std::move(value), no_deadline, at_once_);
+  }
+  // look() has found the key.
+  void remove(const KeyPlace& place, Limbo& limbo);
+  // False when there was no such key.
+  bool remove(DatabaseKey key);
+  // Shared. Whether the key is past its deadline.
+  [[nodiscard]] bool is_due(DatabaseKey key, WallTime now) const;
+  void count_expired() { expired_count_.fetch_add(1, std::memory_order_relaxed); }
+  // look() has found the key, with another deadline. With no_deadline it stays for ever.
+  void set_deadline(const KeyPlace& place, Deadline deadline, Limbo& limbo);
+  // False, with nothing changed, when there is no such key or it has that deadline already.
+  bool set_deadline(DatabaseKey key, Deadline deadline);
+
+  // --- exclusive ------------------------------------------------------------------------------------------
+
   // Puts a ready value under a key, replacing what is there. For loads and imports. Errors: key_too_long,
   // key_limit, memory_limit, out_of_range (there is no such database). The pointer is not null. The limit is
   // compared with all values and keys, without what the table keeps free. So values and keys that have fitted
@@ -187,8 +242,7 @@ class Keyspace {
   // What else is in memory as long as it is not removed: users. It counts as used, and stands in for any
   // earlier number. Called with the gate closed.
   void count_others(std::uint64_t byte_count) {
-    other_bytes_ = byte_count;
-    account();
+    account(byte_count - std::exchange(other_bytes_, byte_count));
   }
 
   // Calls work(), and keeps the books around it. work() changes `value`, which the key names, in place and
@@ -210,15 +264,8 @@ class Keyspace {
   // the value takes another number of bytes than `bytes_before`. A key of `database` names the value.
   void resized(std::uint32_t database, value::Value& value, std::uint64_t bytes_before);
 
-  bool remove(DatabaseKey key);  // false when there was none
   // Removes the key when it is past its deadline, and counts it; else returns false.
   bool expire(DatabaseKey key, WallTime now);
-  // Appends keys that are past their deadline, at most `count_max`. False: there are no others. True without
-  // a key means that it has looked at some, and found none: ask again. Its work is that of some 64 keys.
-  bool collect_due(WallTime now, std::size_t count_max, std::vector<NamedKey>& keys);
-  // With no_deadline the key stays for ever. False, with nothing changed, when there is no such key or it has
-  // that deadline already.
-  bool set_deadline(DatabaseKey key, Deadline deadline);
   // Moves the value and its deadline from one key to another of the same database, replacing what is there.
   // A move of a key onto itself changes nothing. Errors: no_such_key, key_too_long (the target).
   Result<void> rename(std::uint32_t database, std::string_view from, std::string_view to);
@@ -277,45 +324,51 @@ class Keyspace {
   void reset_expired_count() { expired_count_.store(0, std::memory_order_relaxed); }
 
  private:
-  [[nodiscard]] KeyTable& table(std::uint32_t database) const;
+  struct TableFigures;
+  [[nodiscard]] Database& database(std::uint32_t number) const;
   [[nodiscard]] std::uint64_t bytes_beside(std::uint64_t bytes_used) const;  // what the limit leaves
   [[nodiscard]] std::uint64_t bytes_free(std::uint64_t bytes_held) const;
   void place(DatabaseKey key, ValuePtr value, Deadline deadline);
-  // The bytes of values and keys and those of hold(), without what the tables keep free.
-  [[nodiscard]] std::uint64_t least_bytes() const;
+  void carry(const KeyPlace& from, DatabaseKey to);
+  void drop(ValuePtr value, Limbo& limbo);
   void has_changed(DatabaseKey key, value::Value& value, ValuePtr other, std::uint64_t bytes_before);
   void dispose_table(std::uint32_t database);
   void prepare(value::Value& value);
   void drop_mirror(const value::Value& end);
-  void store_deadline(DatabaseKey key, Deadline deadline);
   void about_to_change(DatabaseKey key);  // call it before what the key names changes
   // After each change of what a value of the database takes; 0: it was not, or is not, there.
   void count_value(std::uint32_t database, std::uint64_t bytes_before, std::uint64_t bytes_after);
-  void count_table(std::uint32_t database);  // after each change of the table
-  void account();                            // brings the gauges up to date
-  void changed();                            // after each change of structure: counts it, and accounts
+  // After each change of a table: what it was before, and by how much more values take now.
+  void count_table(const KeyTable& table, const TableFigures& before, std::uint64_t more_value_bytes = 0);
+  // The account grows by so many bytes. A negative number wraps, and the sums wrap back. `least`: without
+  // what the tables keep free.
+  void account(std::uint64_t bytes, std::uint64_t least);
+  void account(std::uint64_t bytes) { account(bytes, bytes); }
+  void changed() {
+    structure_changes_.fetch_add(1, std::memory_order_relaxed);
+  }  // after each change of structure
 
   KeyspaceOptions options_;
   std::uint64_t memory_share_ = 0;
   Housekeeper& housekeeper_;
-  std::vector<std::shared_ptr<KeyTable>> databases_;       // shared with a cut, which may outlive a flush
+  Limbo at_once_{nullptr};
+  std::vector<std::shared_ptr<Database>> databases_;       // shared with a cut, which may outlive a flush
   Cut* cut_ = nullptr;                                     // the one that is under way
   std::vector<std::unique_ptr<value::KindState>> states_;  // by kind
   Mirrors mirrors_;
   Watches watches_;
-  std::array<std::uint64_t, database_count> value_bytes_of_{};
-  std::uint64_t value_bytes_ = 0;  // their sum
   std::array<std::uint64_t, database_count> contents_{};
   std::uint64_t contents_last_ = 0;
   std::uint64_t held_bytes_ = 0;
   std::uint64_t other_bytes_ = 0;
-  std::array<std::uint64_t, database_count> table_bytes_of_{};
-  std::uint64_t table_bytes_ = 0;  // their sum
-  // Gauges that any thread may read. Relaxed: nothing is ordered by them.
-  std::atomic<std::uint64_t> memory_used_{0};
+  // The account: values, keys, tables, and what is held. Any thread may read it. Relaxed: nothing is ordered
+  // by it. All workers write here, so it has cache lines of its own.
+  alignas(64) std::atomic<std::uint64_t> memory_used_{0};
+  std::atomic<std::uint64_t> least_bytes_{0};  // the same without what the tables keep free
   std::atomic<std::uint64_t> memory_peak_{0};
+  std::atomic<std::uint64_t> key_count_{0};
   std::atomic<std::uint64_t> structure_changes_{0};
-  std::atomic<std::uint64_t> value_changes_{0};
+  alignas(64) std::atomic<std::uint64_t> value_changes_{0};
   std::atomic<std::uint64_t> expired_count_{0};
 };
 

@@ -2,8 +2,19 @@
 //
 // Each worker has a log of its own, and so have the threads `expiry` and `adopter`. The logs share one lock,
 // the journal's: a log takes it for the copy of a frame. A reader that applies the changes in the order in
-// which they were told gets the same keyspace. Adds of different workers commute. All other changes happen
-// with the gate closed, when all logs are committed.
+// which they were told gets the same keyspace. Adds of different workers commute. Other changes happen with
+// the gate closed, when all logs are committed; or they concern one key, and happen inside the shared gate
+// with the lock of the key (Mutator::KeyLock).
+//
+// Inside the shared gate a log *gathers* the changes of keys, so that one frame has those of a batch. Another
+// worker may see such a change before it is in the record. Before it records something that has to come
+// behind it, it has the log append what it has gathered:
+//
+//   - a change of the same key, or of one with the same lock (Mutator);
+//   - an add to a value whose record is not there yet (value::Value::unrecorded);
+//   - the answer "known already" to an add (seal_record).
+//
+// The record of a removal comes behind those of all adds to the value: see wait_for_adds().
 //
 // An add is recorded after its bits are set, because only then is the item known to be new. So there is an
 // instant in which another worker sees the item, and its record is nowhere. A worker that answers "known
@@ -47,11 +58,28 @@ class MutationLog {
 
   // --- shared ---------------------------------------------------------------------------------------------
 
-  // The bits of items that may be new are about to be set.
+  // The bits of items that may be new are about to be set. A fence follows: another worker sees that this add
+  // has begun, or this worker sees that the value is held (value::Value::hold).
   virtual void begin_add() = 0;
-  // Ends what begin_add() began. Each of these items was new to the filter, and the newest layer counts it
-  // now; there may be none.
+  // Each of these items was new to the filter, and the newest layer counts it now. More will follow.
+  virtual void added_some(DatabaseKey key, std::span<const Fingerprint> fingerprints) = 0;
+  // The same for the last of them; there may be none. Ends what begin_add() began.
   virtual void added(DatabaseKey key, std::span<const Fingerprint> fingerprints) = 0;
+  // Waits until the adds of other workers that are under way have ended. Inside the shared gate, with a lock
+  // of a key or none: an add waits for no such lock.
+  virtual void wait_for_adds() = 0;
+  // The change of a key, with its lock held: it will be made at once, and is gathered. Its views are valid
+  // during the call. `made`, if not null, is a value that no other worker has found yet, and of which the
+  // change tells: it is unrecorded until the append. The caller keeps it alive until then.
+  virtual void gather(const Mutation& change, const value::Value* made) = 0;
+  // The same for items that were added to such a value.
+  virtual void gather_added(DatabaseKey key, std::span<const Fingerprint> fingerprints,
+                            const value::Value& made) = 0;
+  // What was gathered is in the record when this returns. Any thread inside the gate. The worker calls it
+  // before it leaves the gate.
+  virtual void append() = 0;
+  // Has the logs of the other workers append.
+  virtual void append_others() = 0;
 
   // --- exclusive ------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -21,8 +22,15 @@ namespace sepal::keyspace {
 // Confined to a worker, inside the gate; members are shared or exclusive as those of the keyspace.
 class Mutator {
  public:
-  // `log` is null when no record is kept.
-  Mutator(Keyspace& keyspace, MutationLog* log) : keyspace_(keyspace), log_(log) {}
+  // `log` is null when no record is kept. `limbo` is null when the gate is closed, and else the caller's.
+  Mutator(Keyspace& keyspace, MutationLog* log, Limbo* limbo = nullptr)
+      : keyspace_(keyspace), log_(log), limbo_(limbo) {}
+
+  // Whether the gate is shared.
+  [[nodiscard]] bool shared() const { return limbo_ != nullptr; }
+  // Whether the members *of one key* may be called: what they change may end a mirror, which concerns two
+  // keys.
+  [[nodiscard]] bool may_change_key() const { return !shared() || keyspace_.mirrors().empty(); }
 
   // Whether changes are told to a log.
   [[nodiscard]] bool recording() const { return log_ != nullptr; }
@@ -40,6 +48,28 @@ class Mutator {
   // Shared: before anything is changed that the value itself counts.
   void note_change() { changed_ = true; }
   void note_target_knew() { target_knew_ = true; }
+  // Locks a key, and others, for a scope: one at a time. Changes of it that other workers have made are in
+  // the record then. The lock comes behind the gate. What is taken inside it: the locks of a cut, of the
+  // watches, of the housekeeper, of the plans and of logs.
+  class KeyLock {
+   public:
+    KeyLock(const Mutator& changes, const KeyPlace& place);
+    ~KeyLock();
+    KeyLock(const KeyLock&) = delete;
+    KeyLock& operator=(const KeyLock&) = delete;
+
+   private:
+    Mutex& mutex_;
+  };
+  // With a KeyLock, or with the gate closed: the record of a change comes before the change. Behind the
+  // change, call touch(). `made` is the value that the change makes, or null.
+  void tell_ahead(const Mutation& change, const value::Value* made = nullptr) {
+    changed_ = true;
+    if (log_ == nullptr) return;
+    if (shared()) return log_->gather(change, made);
+    log_->record(change);
+  }
+  void touch(const Mutation& change) { keyspace_.watches().touch(change, keyspace_); }
   // Exclusive. Tells the log and the watches of a change, if it was made: `made` is its success. Returns
   // that.
   template <class Success>
@@ -51,15 +81,22 @@ class Mutator {
     return made;
   }
 
+  // --- of one key: as the members of Keyspace --------------------------------------------------------------
+
+  // Looks the key up, and removes it if it is past its deadline. The caller holds the lock, or has closed the
+  // gate.
+  void expire(KeyPlace& place, WallTime now) noexcept;
+  // The caller holds the lock, or has closed the gate, and has told the records ahead.
+  value::Value& insert(const KeyPlace& place, ValuePtr value, Deadline deadline) noexcept;
+
+  // False as well for a key that is past its deadline at `now`, which is removed all the same.
+  bool remove(DatabaseKey key, WallTime now = {}) noexcept;
+  bool expire(DatabaseKey key, WallTime now) noexcept;
+  // `expected`: false as well, and nothing changed, if the key's deadline is another one now.
+  bool set_deadline(DatabaseKey key, Deadline deadline, std::optional<Deadline> expected = {}) noexcept;
+
   // --- exclusive: as the members of Keyspace ---------------------------------------------------------------
 
-  bool remove(DatabaseKey key) noexcept { return told(keyspace_.remove(key), Removed{.key = key}); }
-  bool expire(DatabaseKey key, WallTime now) noexcept {
-    return told(keyspace_.expire(key, now), Removed{.key = key});
-  }
-  bool set_deadline(DatabaseKey key, Deadline deadline) noexcept {
-    return told(keyspace_.set_deadline(key, deadline), Expires{.key = key, .deadline = deadline});
-  }
   Result<void> rename(std::uint32_t database, std::string_view from, std::string_view to) noexcept;
   // Puts a value that no other thread knows under a key, replacing what is there. Errors: those of
   // Keyspace::put. While a record is kept, `file` has the value as it is, or its image is at most
@@ -78,8 +115,11 @@ class Mutator {
   bool end_mirror(DatabaseKey source) noexcept;
 
  private:
+  void remove_shared(const KeyPlace& place);
+
   Keyspace& keyspace_;
   MutationLog* log_;
+  Limbo* limbo_;
   bool target_knew_ = false;
   bool changed_ = false;
 };

@@ -194,7 +194,7 @@ class Scheduler {
   // Clients by their ids: hashes and compares them. The id stands in the client, not beside it: there are
   // many clients.
   struct ById {
-    using is_transparent = void;
+    using is_transparent = void;  // NOLINT(readability-identifier-naming): the library's name
     static std::uint64_t id_of(std::uint64_t id) noexcept { return id; }
     static std::uint64_t id_of(const std::unique_ptr<Client>& client) noexcept;
     template <class One>

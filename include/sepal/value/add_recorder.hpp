@@ -12,10 +12,13 @@ namespace sepal::value {
 // fingerprints of a filter's items, the positions of a string's bits. Confined to the thread that adds.
 class AddRecorder {
  public:
-  // Bits of entries that may be new are about to be set.
-  virtual void begin() = 0;
-  // Ends what begin() began. `added` has the new entries, at most recorded_items_max; it may be empty. The
-  // value counts them. Valid until this returns.
+  // Bits of entries that may be new are about to be set. False: the value is losing its key (Value::hold).
+  // Then the add sets no bit, and is refused as if there were no room.
+  [[nodiscard]] virtual bool begin() = 0;
+  // `added` has new entries, at most recorded_items_max, which the value counts. More will follow. Valid
+  // until this returns.
+  virtual void tell(std::span<const Fingerprint> added) = 0;
+  // The same for the last of them; there may be none. Ends what begin() began.
   virtual void end(std::span<const Fingerprint> added) = 0;
 
  protected:

@@ -18,6 +18,12 @@
 #include <cstddef>
 #include <cstdint>
 
+// GCC warns that ThreadSanitizer ignores fences. That is harmless here: ThreadSanitizer only misses an order
+// that exists.
+#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wtsan"
+#endif
+
 namespace sepal::value {
 
 // The numbers stand in files (docs/formats.md), and are the indexes of `kinds` (kind_row.hpp).
@@ -32,7 +38,31 @@ class Value {
   [[nodiscard]] Kind kind() const { return kind_; }
   // The pointers to this value. When it is 1, and the caller's pointer is under no key, no other thread can
   // make another one.
-  [[nodiscard]] std::uint32_t use_count() const { return references_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::uint32_t use_count() const {
+    return references_.load(std::memory_order_acquire) & count_bits;
+  }
+
+  // The value is about to lose its key while other workers may add to it. An add that begins from now on
+  // finds it held, and gives up; adds that have begun are waited for (keyspace::MutationLog::wait_for_adds).
+  // So their records come before that of the removal. It stays held.
+  void hold() const {
+    references_.fetch_or(held_bit, std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+  // Asked by an add behind a fence that follows what tells of its begin (MutationLog::begin_add).
+  [[nodiscard]] bool held() const { return (references_.load(std::memory_order_seq_cst) & held_bit) != 0; }
+
+  // No record in the journal has the value yet: the log of the worker that has made it still gathers
+  // (MutationLog). An add of another worker has that log append first.
+  void set_unrecorded() const { references_.fetch_or(unrecorded_bit, std::memory_order_relaxed); }
+  void set_recorded() const { references_.fetch_and(~unrecorded_bit, std::memory_order_release); }
+  [[nodiscard]] bool unrecorded() const {
+    return (references_.load(std::memory_order_acquire) & unrecorded_bit) != 0;
+  }
+  // Either of them. Most adds ask no more.
+  [[nodiscard]] bool held_or_unrecorded() const {
+    return (references_.load(std::memory_order_seq_cst) & ~count_bits) != 0;
+  }
 
  protected:
   explicit Value(Kind kind) : kind_(kind) {}
@@ -44,9 +74,14 @@ class Value {
   }
   friend void intrusive_ptr_release(const Value* value) {
     // The last one must see all that the others did.
-    if (value->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(value);
+    if ((value->references_.fetch_sub(1, std::memory_order_acq_rel) & count_bits) == 1) destroy(value);
   }
   static void destroy(const Value* value);
+
+  // In the highest bits of the count, because millions of values are small.
+  static constexpr std::uint32_t held_bit = std::uint32_t{1} << 31;
+  static constexpr std::uint32_t unrecorded_bit = std::uint32_t{1} << 30;
+  static constexpr std::uint32_t count_bits = ~(held_bit | unrecorded_bit);
 
   mutable std::atomic<std::uint32_t> references_{0};
   const Kind kind_;

@@ -39,13 +39,26 @@ void plan_ahead(const Keyspace& keyspace, const bloom::FilterOptions& options);
 // The same for add_alone(): the growth of the filter, and of its mirror's target.
 void plan_growth_ahead(const Keyspace& keyspace, const Filter& filter);
 
-// --- exclusive --------------------------------------------------------------------------------------------
+// --- of one key (keyspace/keyspace.hpp); the caller does not hold its lock --------------------------------
 
-// Makes a filter under a key. Errors, the first that holds: out_of_range (there is no such database),
+struct Creation {
+  bloom::FilterOptions options;
+  keyspace::Deadline deadline = keyspace::no_deadline;
+  std::span<const std::string_view> items{};
+  WallTime now{};  // a key that is past its deadline then is removed first
+};
+
+// Makes a filter under a key, with items that are added as add_alone() does. Other workers find it with all
+// of them, and with its deadline. Errors, the first that holds: out_of_range (there is no such database),
 // key_too_long, key_exists, key_limit, those of Filter::create. Among these, memory_limit says that the
 // memory that is left is too little, and too_large that no machine has enough.
-Result<Filter*> create(Keyspace& keyspace, DatabaseKey key, const bloom::FilterOptions& options);
+Result<Filter*> create(Mutator& changes, DatabaseKey key, const Creation& creation,
+                       std::vector<Filter::AddOutcome>& outcomes) noexcept;
 Result<Filter*> create(Mutator& changes, DatabaseKey key, const bloom::FilterOptions& options) noexcept;
+// The same without a record, for one who has closed the gate.
+Result<Filter*> create(Keyspace& keyspace, DatabaseKey key, const bloom::FilterOptions& options);
+
+// --- exclusive --------------------------------------------------------------------------------------------
 
 // Adds one item, growing the filter. A key of `database` names it.
 Filter::AddOutcome add_alone(Keyspace& keyspace, std::uint32_t database, Filter& filter,

@@ -123,7 +123,7 @@ Daemon::Daemon(settings::Settings settings, StopSignal& stop_signal, ServiceMana
       facts_(facts_of(settings_)),
       disk_(storage::make_posix_disk()),
       // The threads `http` and `watch` share one side.
-      gate_(settings_.server.worker_count + (has_http() ? 1 : 0)),
+      gate_(settings_.server.worker_count + 1 + (has_http() ? 1 : 0)),
       worker_stats_(settings_.server.worker_count),
       reload_(settings_, gate_, background_, manager_),
       persistence_(
@@ -328,7 +328,7 @@ Result<void> Daemon::open_ports() {
     if (auto given = privileges_.give(socket); !given) return given;
   if (!has_http()) return {};
   pages_ = std::make_unique<OperatorPages>(settings_.http, reload_.tls(), gate_,
-                                           settings_.server.worker_count, serving_->services);
+                                           settings_.server.worker_count + 1, serving_->services);
   return pages_->start();
 }
 
@@ -379,6 +379,7 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
   for (std::size_t worker = 0; worker < settings_.server.worker_count; ++worker)
     serving_->services.logs[worker] = &persistence_.log(worker);
   background_.expiry().begin({.gate = gate_,
+                              .side = settings_.server.worker_count,
                               .keyspace = *keyspace_,
                               .log = persistence_.log(expiry_log),
                               .uploads = *serving_->services.uploads});

@@ -64,6 +64,23 @@ void Background::dispose(value::ValuePtr value) {
   });
 }
 
+// The worker that took a small value out frees it. A large one goes to the thread when no worker can read it.
+void Background::retire(value::ValuePtr value, Limbo& limbo) {
+  if (value::row_of(*value).byte_count(*value) <= freed_at_once_max) {
+    disposals_begun_.fetch_add(1, std::memory_order_relaxed);
+    disposals_done_.fetch_add(1, std::memory_order_relaxed);
+    return Housekeeper::retire(std::move(value), limbo);
+  }
+  struct Large {
+    Background& background;
+    value::ValuePtr value;
+  };
+  limbo.retire(new Large{.background = *this, .value = std::move(value)}, [](void* retired) {
+    const std::unique_ptr<Large> large(static_cast<Large*>(retired));
+    large->background.dispose(std::move(large->value));
+  });
+}
+
 void Background::dispose_database(std::shared_ptr<const void> database) {
   SEPAL_ASSERT(database != nullptr, "no database is disposed of");
   disposals_begun_.fetch_add(1);

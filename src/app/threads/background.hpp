@@ -28,6 +28,7 @@ class Background final : public keyspace::Housekeeper {
 
   void post(Task task);
   void dispose(value::ValuePtr value) override;
+  void retire(value::ValuePtr value, Limbo& limbo) override;
   void dispose_database(std::shared_ptr<const void> database) override;
   void give_pages(value::ValuePtr value) override;
   void due_at(keyspace::Deadline deadline) override { expiry_.due_at(deadline); }

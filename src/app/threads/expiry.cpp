@@ -17,10 +17,10 @@ using keyspace::no_deadline;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// The gate is closed for this long at a time, and for a few keys more.
-constexpr microseconds closed_max{300};
+// The thread stays inside the gate for this long at a time, and for a few keys more.
+constexpr microseconds inside_max{300};
 constexpr std::size_t keys_at_once = 64;
-// A pause is this many times as long as the closing before it.
+// A pause is this many times as long as the work before it: so the thread takes a quarter of a core.
 constexpr int pause_ratio = 3;
 constexpr microseconds pause_min{200};
 // The pause if the journal has no room or refuses changes.
@@ -37,10 +37,10 @@ Deadline sooner(Deadline a, Deadline b) {
 // Removes keys that are due, a few for each call of remove_few().
 class Removal {
  public:
-  Removal(keyspace::Keyspace& keyspace, keyspace::WorkerLog& log)
+  Removal(keyspace::Keyspace& keyspace, keyspace::WorkerLog& log, Limbo* limbo)
       : keyspace_(keyspace),
         log_(log.recording() ? &log : nullptr),
-        mutator_(keyspace, log_),
+        mutator_(keyspace, log_, limbo),
         now_(std::chrono::system_clock::now()) {}
 
   // False: nothing is due, or the journal does not admit the removal.
@@ -71,6 +71,13 @@ class Removal {
   std::vector<keyspace::NamedKey> keys_;
   bool refused_ = false;
 };
+
+void drop_uploads(const Expiry::Parts& parts) {
+  const WallTime now = std::chrono::system_clock::now();
+  if (!keyspace::is_past(parts.uploads.earliest_deadline(), now)) return;
+  const GateClosed closed(parts.gate);
+  parts.uploads.expire(now);
+}
 
 }  // namespace
 
@@ -104,28 +111,47 @@ void Expiry::due_at(Deadline deadline) {
 
 void Expiry::run(const Parts& parts) {
   name_this_thread("expiry");
+  Limbo limbo(&parts.gate);
   for (Pause pause; wait(pause);) {
-    pause = remove_some(parts);
+    pause = remove_some(parts, limbo);
+    limbo.end_some();
     // No client waits for these removals, but they must not stay unsynced: under `always`, seal_record() asks
     // for a sync.
     static_cast<void>(parts.log.seal_record(false));
   }
 }
 
-Expiry::Pause Expiry::remove_some(const Parts& parts) {
-  const GateClosed closed(parts.gate);
+Expiry::Pause Expiry::remove_some(const Parts& parts, Limbo& limbo) {
+  drop_uploads(parts);
+  // A mirror concerns two keys: while there is one, the gate is closed.
+  bool alone = false;
+  bool refused = false;
   const SteadyTime start = std::chrono::steady_clock::now();
-  Removal removal(parts.keyspace, parts.log);
   SteadyTime now = start;
-  for (bool more = true; more && now - start < closed_max; now = std::chrono::steady_clock::now())
-    more = removal.remove_few();
-  // Before the gate opens, as for a worker: what other threads see is in the journal.
-  parts.log.commit();
-  parts.uploads.expire(std::chrono::system_clock::now());
-  const auto closed_for = std::chrono::duration_cast<microseconds>(now - start);
-  worked_.fetch_add(closed_for.count(), std::memory_order_relaxed);
-  return {.at_least = removal.refused() ? full_journal_pause : std::max(pause_ratio * closed_for, pause_min),
-          .until = sooner(parts.keyspace.due(), parts.uploads.earliest_deadline())};
+  Deadline next = no_deadline;
+  const auto remove = [&](Limbo* shared) {
+    Removal removal(parts.keyspace, parts.log, shared);
+    for (bool more = true; more && now - start < inside_max; now = std::chrono::steady_clock::now())
+      more = removal.remove_few();
+    refused = removal.refused();
+    next = parts.keyspace.due();
+  };
+  {
+    const GateEntered inside(parts.gate, parts.side);
+    alone = !parts.keyspace.mirrors().empty();
+    if (!alone) remove(&limbo);
+    parts.log.append();
+  }
+  if (alone) {
+    const GateClosed closed(parts.gate);
+    remove(nullptr);
+    // Before the gate opens, as for a worker: what other threads see is in the journal.
+    parts.log.commit();
+  }
+  const auto worked_for = std::chrono::duration_cast<microseconds>(now - start);
+  worked_.fetch_add(worked_for.count(), std::memory_order_relaxed);
+  return {.at_least = refused ? full_journal_pause : std::max(pause_ratio * worked_for, pause_min),
+          .until = sooner(next, parts.uploads.earliest_deadline())};
 }
 
 bool Expiry::wait(const Pause& pause) {

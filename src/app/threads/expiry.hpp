@@ -32,6 +32,7 @@ class Expiry {
   // All parts outlive stop().
   struct Parts {
     Gate& gate;
+    std::size_t side;  // of the gate: this thread's own
     keyspace::Keyspace& keyspace;
     keyspace::WorkerLog& log;
     writers::Uploads& uploads;
@@ -45,7 +46,7 @@ class Expiry {
     return std::chrono::microseconds(worked_.load(std::memory_order_relaxed));
   }
 
-  // Called with the gate closed: a key has this deadline now.
+  // Any thread: a key has this deadline now.
   void due_at(keyspace::Deadline deadline);
 
  private:
@@ -55,7 +56,7 @@ class Expiry {
     keyspace::Deadline until = keyspace::no_deadline;  // none: until due_at()
   };
   void run(const Parts& parts);
-  Pause remove_some(const Parts& parts);
+  Pause remove_some(const Parts& parts, Limbo& limbo);
   // False: the thread has to end.
   bool wait(const Pause& pause);
 

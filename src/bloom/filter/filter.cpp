@@ -49,17 +49,22 @@ static_assert(recorded_items_max >= window_items_max, "a window of new items fit
 class NewItems {
  public:
   explicit NewItems(AddRecorder* recorder) : recorder_(recorder) {}
-  ~NewItems() { end(); }
+  ~NewItems() {
+    if (begun_) recorder_->end({first(), count_});
+  }
   NewItems(const NewItems&) = delete;
   NewItems& operator=(const NewItems&) = delete;
 
-  // Called before up to window_items_max items are added.
-  void expect() {
-    if (recorder_ == nullptr) return;
+  // Called before up to window_items_max items are added. False: the recorder refuses them, and all that
+  // follow.
+  [[nodiscard]] bool expect() {
+    if (recorder_ == nullptr) return true;
+    if (!begun_ && !refused_) refused_ = !(begun_ = recorder_->begin());
     // A piece ends between two windows, so that note() needs no check of the room for each item.
-    if (count_ > recorded_items_max - window_items_max) end();
-    if (!std::exchange(begun_, true)) recorder_->begin();
+    if (count_ > recorded_items_max - window_items_max) recorder_->tell({first(), std::exchange(count_, 0)});
+    return !refused_;
   }
+  [[nodiscard]] bool refused() const { return refused_; }
   void note(const Fingerprint& fingerprint, bool is_new) {
     if (recorder_ == nullptr) return;
     std::construct_at(first() + count_, fingerprint);
@@ -67,17 +72,13 @@ class NewItems {
   }
 
  private:
-  void end() {
-    if (!std::exchange(begun_, false)) return;
-    recorder_->end({first(), count_});
-    count_ = 0;
-  }
   [[nodiscard]] Fingerprint* first() { return std::launder(reinterpret_cast<Fingerprint*>(bytes_)); }
 
   AddRecorder* recorder_;
   std::size_t count_ = 0;
   // Every begin() gets its end(): between the two, other workers' seal_record() may wait for this one.
   bool begun_ = false;
+  bool refused_ = false;
   // Bytes, because an array of fingerprints would be filled with zeros for each batch.
   alignas(Fingerprint) std::byte bytes_[recorded_items_max * sizeof(Fingerprint)];
 };
@@ -337,7 +338,7 @@ bool Filter::try_add(const Fingerprint& item, bool& added, AddRecorder* recorder
   if (!untouched && known(item)) return true;
   // begin() comes before the first bit is set. Otherwise another worker could read the bit, answer "known",
   // and not wait for the record of this add (WorkerLog::seal_record).
-  if (recorder != nullptr) recorder->begin();
+  if (recorder != nullptr && !recorder->begin()) return false;
   const Added outcome = newest.add(item);
   added = outcome == Added::yes;
   if (recorder != nullptr) recorder->end({&item, added ? std::size_t{1} : 0});
@@ -346,10 +347,11 @@ bool Filter::try_add(const Fingerprint& item, bool& added, AddRecorder* recorder
 
 // Adds the items that no layer knows, if claim() says that there is room for all of them, and returns how
 // many were new. claim() is called when the first blocks are on their way. Without room nothing is added, and
-// this returns how many items no layer knows.
+// this returns how many items no layer knows. `refused`: the recorder has refused them; then nothing is
+// added.
 template <class Claim>
 std::uint64_t Filter::add_absent(std::span<const std::string_view> items, std::span<bool> added,
-                                 AddRecorder* recorder, const Claim& claim) {
+                                 AddRecorder* recorder, bool& refused, const Claim& claim) {
   const LayerStack layers = stack();
   Layer& newest = layers.newest();
   bool has_room = false;
@@ -367,7 +369,7 @@ std::uint64_t Filter::add_absent(std::span<const std::string_view> items, std::s
       return;
     }
     if (absent.count == 0) return;
-    new_items.expect();
+    if (!new_items.expect()) return;
     const auto ask_for_shard = [&](std::size_t i) {
       if (i < absent.count) newest.prefetch_for_add(absent.fingerprint(i));
     };
@@ -383,6 +385,7 @@ std::uint64_t Filter::add_absent(std::span<const std::string_view> items, std::s
     }
   };
   visit_absent(items, FilterHash{hash_, seed_}, layers, LookUp::to_add, begin, add);
+  refused = new_items.refused();
   return count;
 }
 
@@ -400,17 +403,19 @@ bool Filter::try_add(std::span<const std::string_view> items, std::span<bool> ad
   bool claimed = false;
   // The line of the room comes from another core while the first window is hashed.
   newest.prefetch_room();
-  std::uint64_t count = add_absent(items, added, recorder, [&] { return claimed = newest.claim(room); });
+  bool refused = false;
+  std::uint64_t count =
+      add_absent(items, added, recorder, refused, [&] { return claimed = newest.claim(room); });
   if (!claimed) {
     // Room for the new items is enough. Adds of other threads can only make them fewer meanwhile.
     room = count;
     if (room == 0) return true;
     if (!newest.claim(room)) return false;
-    count = add_absent(items, added, recorder, [] { return true; });
+    count = add_absent(items, added, recorder, refused, [] { return true; });
   }
   SEPAL_ASSERT(count <= room, "more items were added than room was claimed for");
   newest.give_back(room - count);
-  return true;
+  return !refused;
 }
 
 Filter::AddOutcome Filter::add_alone(std::string_view item, const FilterLimits& limits, PlanMemo* plans) {

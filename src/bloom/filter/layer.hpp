@@ -14,6 +14,7 @@
 
 #include <sepal/base/hash.hpp>
 #include <sepal/base/result.hpp>
+#include <sepal/base/spin_lock.hpp>
 #include <sepal/bloom/filter/usage.hpp>
 #include <sepal/bloom/plan/layer_plan.hpp>
 
@@ -28,7 +29,6 @@
 
 #include "bloom/filter/bitmap.hpp"
 #include "bloom/filter/shards.hpp"
-#include "bloom/filter/spin_lock.hpp"
 #include "bloom/kernel/kernels.hpp"
 
 namespace sepal::bloom {

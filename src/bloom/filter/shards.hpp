@@ -13,13 +13,12 @@
 #pragma once
 
 #include <sepal/base/prefetch.hpp>
+#include <sepal/base/spin_lock.hpp>
 #include <sepal/bloom/plan/layer_plan.hpp>
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
-
-#include "bloom/filter/spin_lock.hpp"
 
 namespace sepal::bloom {
 

@@ -1,9 +1,10 @@
 // Handlers of the BF commands.
 //
-// Inside the shared gate, adding to a filter is all or nothing. If the key is free, or the filter might have
-// to grow, the handler does not change the filter: it plans the new layer before the gate closes, and asks to
-// run alone. If the filter has a mirror, the target may have the items by then. Alone, the handler adds the
-// items one by one, and each item has its own outcome.
+// Inside the shared gate, adding to a filter is all or nothing. If the key is free, the handler makes a
+// filter, adds the items, and then puts it under its key. If the filter might have to grow, the handler does
+// not change it: it plans the new layer before the gate closes, and asks to run alone. If the filter has a
+// mirror, the target may have the items by then. Alone, the handler adds the items one by one, and each item
+// has its own outcome.
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/bloom/commands/facts.hpp>
@@ -58,6 +59,12 @@ void count_new(Context& context, const Filter& filter, std::uint64_t new_count) 
     usage->slot(context.dispatcher.worker()).count_added(new_count, context.steady_now);
 }
 
+void count_outcomes(Context& context, const Filter& filter) {
+  count_new(context, filter,
+            static_cast<std::uint64_t>(
+                std::ranges::count(context.scratch.outcomes, true, &Filter::AddOutcome::added)));
+}
+
 // An item that was known may have been added by another worker that has not recorded it yet: then the reply
 // must wait for that record.
 void count_added(Context& context, const Filter& filter, std::span<const bool> added) {
@@ -103,23 +110,32 @@ void append_outcomes(Context& context, const Filter& filter, Shape shape, std::s
   if (ends && context.partial != nullptr) context.partial->end();
 }
 
-// With the gate closed. Creates the filter if there is none, and lets it grow for items that do not fit.
-// Stops at the first item that finds a non-scaling filter full, as the reference does: the array of answers
-// is then shorter than the request. With a mirror it goes on, because the target takes the other items.
-void add_and_grow(Context& context, Filter* filter, const Addition& addition) {
+// Adds to a new filter. A refused creation is one error, also for BF.MADD: no item was tried. False, without
+// an answer: another client has created it meanwhile.
+bool create_and_add(Context& context, const Addition& addition) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
-  // A refused creation is one error, also for BF.MADD: no item was tried.
-  if (filter == nullptr) {
-    const Result<Filter*> created = writers::create(context.changes, key, addition.options);
-    if (!created) return context.reply.error(text_of(created.error().code));
-    filter = *created;
+  const auto created = writers::create(
+      context.changes, key, {.options = addition.options, .items = addition.items, .now = context.now},
+      context.scratch.outcomes);
+  if (!created && created.error().code == Errc::key_exists) return false;
+  if (!created) {
+    context.reply.error(text_of(created.error().code));
+    return true;
   }
+  count_outcomes(context, **created);
+  append_outcomes(context, **created, addition.shape, 0);
+  return true;
+}
+
+// With the gate closed. Lets the filter grow for items that do not fit. Stops at the first item that finds a
+// non-scaling filter full, as the reference does: the array of answers is then shorter than the request. With
+// a mirror it goes on, because the target takes the other items.
+void add_and_grow(Context& context, Filter& filter, const Addition& addition) {
+  const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
   const std::size_t mirrored_count =
-      writers::add_alone(context.changes, key, *filter, addition.items, context.scratch.outcomes);
-  count_new(context, *filter,
-            static_cast<std::uint64_t>(
-                std::ranges::count(context.scratch.outcomes, true, &Filter::AddOutcome::added)));
-  append_outcomes(context, *filter, addition.shape, mirrored_count);
+      writers::add_alone(context.changes, key, filter, addition.items, context.scratch.outcomes);
+  count_outcomes(context, filter);
+  append_outcomes(context, filter, addition.shape, mirrored_count);
 }
 
 // Answers an add to a full filter without closing the gate: a full filter does not change any more, and each
@@ -142,10 +158,10 @@ bool add_to_full(Context& context, const Filter& filter, const Addition& additio
   return true;
 }
 
-// The ways of an add, the cheap ones first: try_add(), which most adds need; the answer of a full filter;
-// with the gate closed, add_and_grow(). Without the closed gate the request plans what it can, and asks for
-// it. Then it runs again from the start, because another client may have created or replaced the filter
-// meanwhile.
+// The ways of an add, the cheap ones first: try_add(), which most adds need; the answer of a full filter; a
+// new filter; with the gate closed, add_and_grow(). Without the closed gate the request plans what it can,
+// and asks for it. Then it runs again from the start, because another client may have created or replaced the
+// filter meanwhile.
 Next add(Context& context, const Addition& addition) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
   const auto [filter, refused] = find_or_refuse<Filter>(context, addition.key);
@@ -160,16 +176,17 @@ Next add(Context& context, const Addition& addition) {
     }
     if (filter->full() && add_to_full(context, *filter, addition)) return Next::done;
   }
-  if (context.alone) {
-    add_and_grow(context, filter, addition);
-    return Next::done;
-  }
   if (filter == nullptr) {
+    if (context.may_create() && create_and_add(context, addition)) return Next::done;
     writers::plan_ahead(context.services.keyspace, addition.options);
-  } else {
-    writers::plan_growth_ahead(context.services.keyspace, *filter);
+    return Next::need_alone;
   }
-  return Next::need_alone;
+  if (!context.alone) {
+    writers::plan_growth_ahead(context.services.keyspace, *filter);
+    return Next::need_alone;
+  }
+  add_and_grow(context, *filter, addition);
+  return Next::done;
 }
 
 // A value of another kind holds no item: the reference answers no WRONGTYPE here.
@@ -207,13 +224,12 @@ void append_one_field(resp::Reply& reply, const bloom::InfoField& field, const F
   append_value(reply, field, filter);
 }
 
-// With the gate closed.
 void reserve(Context& context, const bloom::ReserveRequest& request, keyspace::Deadline deadline) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-  // The gate is closed: no client, and no cut of a save, sees the filter without its deadline.
-  const auto created = writers::create(context.changes, key, request.options);
+  const auto created = writers::create(context.changes, key,
+                                       {.options = request.options, .deadline = deadline, .now = context.now},
+                                       context.scratch.outcomes);
   if (!created) return context.reply.error(text_of(created.error().code));
-  if (deadline != keyspace::no_deadline) context.changes.set_deadline(key, deadline);
   context.reply.ok();
 }
 
@@ -232,7 +248,7 @@ Next bf_reserve(Context& context) {
     if (!refuses_other(context, present, value::Kind::bloom)) context.reply.error(text_of(Errc::key_exists));
     return Next::done;
   }
-  if (!context.alone) {
+  if (!context.may_create()) {
     writers::plan_ahead(context.services.keyspace, request.options);
     return Next::need_alone;
   }

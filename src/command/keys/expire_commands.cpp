@@ -67,17 +67,17 @@ Next set_deadline(Context& context, Timing timing) {
   const std::optional<std::int64_t> time = time_of(*number, timing, context.now);
   if (!time) return refuse(context, bad_expire_time(context.spec.name));
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-  // A request that changes nothing is answered here, without closing the gate.
-  if (find(context, key.key) == nullptr || !holds(condition, context.services.keyspace.deadline(key), *time))
-    return answer_number(context, 0);
-  if (!context.alone) return Next::need_alone;
-  // Such a deadline is never stored: it may be 0, which stands for no deadline, or negative.
-  if (*time <= keyspace::deadline_at(context.now)) {
-    context.changes.remove(key);
-  } else {
-    context.changes.set_deadline(key, *time);
+  // Again, if another client has changed the deadline since the look at it.
+  for (;;) {
+    const auto [value, present] = context.services.keyspace.look(key, context.now);
+    if (value == nullptr || !holds(condition, present, *time)) return answer_number(context, 0);
+    if (!context.changes.may_change_key()) return Next::need_alone;
+    // Such a deadline is never stored: it may be 0, which stands for no deadline, or negative.
+    if (*time <= keyspace::deadline_at(context.now))
+      return answer_number(context, context.changes.remove(key) ? 1 : 0);
+    if (present == *time || context.changes.set_deadline(key, *time, present))
+      return answer_number(context, 1);
   }
-  return answer_number(context, 1);
 }
 
 // Rounded to the nearest, as in the reference.
@@ -156,11 +156,10 @@ Next milliseconds_expire_time(Context& context) {
 
 Next persist(Context& context) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-  const bool expires =
-      find(context, key.key) != nullptr && context.services.keyspace.deadline(key) != no_deadline;
-  if (expires && !context.alone) return Next::need_alone;
-  if (expires) context.changes.set_deadline(key, no_deadline);
-  return answer_number(context, expires ? 1 : 0);
+  const bool expires = context.services.keyspace.look(key, context.now).deadline != no_deadline;
+  if (expires && !context.changes.may_change_key()) return Next::need_alone;
+  const bool stays = expires && context.changes.set_deadline(key, no_deadline);
+  return answer_number(context, stays ? 1 : 0);
 }
 
 constexpr Family deadline_row{

@@ -29,10 +29,10 @@ bool flush_option_fits(const Context& context) {
 }
 
 Next del(Context& context) {
-  // The dispatcher has removed those keys that are past their deadline, so they do not count here.
+  // Keys that are past their deadline do not count.
   std::int64_t removed = 0;
   for (const std::string_view key : context.words.subspan(1))
-    if (context.changes.remove({.database = context.client.database, .key = key})) ++removed;
+    if (context.changes.remove({.database = context.client.database, .key = key}, context.now)) ++removed;
   return answer_number(context, removed);
 }
 
@@ -164,7 +164,7 @@ constexpr CommandSpec key_family[] = {
                  Flag::read_only | Flag::fast, Tips{"request_policy:all_shards response_policy:agg_sum"}),
     key_row("del key [key ...]", -2, "1.0.0",
             "Deletes keys; memory goes back to the system in the background", del,
-            Flag::write | Flag::alone | Flag::key_after_key, every_key("RM delete"),
+            Flag::write | Flag::alone | Flag::shares_one_key | Flag::key_after_key, every_key("RM delete"),
             Cost{"O(N) where N is the number of keys"}, sum_over_shards, frees_always, items_behind_name),
     key_row("exists key [key ...]", -2, "1.0.0", "Counts how many of the keys exist", count_existing,
             Flag::read_only | Flag::fast | Flag::key_after_key, every_key("RO"),
@@ -196,8 +196,9 @@ constexpr CommandSpec key_family[] = {
     key_row("type key", 2, "1.0.0", "Answers what a key names: MBbloom-- (a filter), string, or none", type,
             Flag::read_only | Flag::fast, one_key("RO")),
     key_row("unlink key [key ...]", -2, "4.0.0", "Deletes keys; the same as DEL", del,
-            Flag::write | Flag::fast | Flag::alone | Flag::key_after_key, every_key("RM delete"),
-            Cost{"O(N) where N is the number of keys"}, sum_over_shards, frees_always, items_behind_name),
+            Flag::write | Flag::fast | Flag::alone | Flag::shares_one_key | Flag::key_after_key,
+            every_key("RM delete"), Cost{"O(N) where N is the number of keys"}, sum_over_shards, frees_always,
+            items_behind_name),
 };
 
 }  // namespace

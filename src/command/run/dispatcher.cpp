@@ -78,10 +78,11 @@ std::string joined(const std::vector<std::string>& words) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(Services& services, std::size_t worker)
+Dispatcher::Dispatcher(Services& services, std::size_t worker, const Gate* gate)
     : services_(services),
       worker_(worker),
       stats_(services.workers[worker]),
+      limbo_(gate),
       scratch_(std::make_unique<Scratch>()),
       scripts_(std::make_unique<ScriptRunner>(services, *this, worker)) {
   SEPAL_ASSERT(worker < services.workers.size() && services.logs.size() == services.workers.size(),
@@ -144,7 +145,7 @@ Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const RunMode&
   if (spec.flags.has(Flag::alone)) {
     if (request.words.size() > at_once_max && !mode.in_transaction)
       return reject(request, text::too_many_words_alone, has_begun);
-    if (!mode.alone) return {.next = Next::need_alone, .spec = &spec};
+    if (!mode.alone && !may_share(request)) return {.next = Next::need_alone, .spec = &spec};
   }
   const bool changes = spec.flags.has(Flag::write) && !only_asks(spec, request.words);
   keyspace::WorkerLog* const log = changes ? recording_log() : nullptr;
@@ -156,6 +157,7 @@ Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const RunMode&
     case keyspace::Admission::later: return {.next = Next::later, .spec = &spec};
   }
   Context context = context_of(request, log, mode);
+  context.may_grow = may_grow_;
   // All parts of a request with one key look up that key, which counts once. Where the items are keys, each
   // part has keys of its own.
   context.counts_keys = !has_begun || spec.keys.last != 1;
@@ -167,6 +169,14 @@ Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const RunMode&
   return {.next = next, .spec = &spec};
 }
 
+// Whether a request that changes keys may run inside the shared gate: it changes one key, and no key has a
+// mirror.
+bool Dispatcher::may_share(const Request& request) const {
+  constexpr std::size_t words_with_one_key = 2;
+  return request.spec->flags.has(Flag::shares_one_key) && services_.keyspace.mirrors().empty() &&
+         request.words.size() == words_with_one_key;
+}
+
 // Not const, because it changes the log.
 // NOLINTNEXTLINE(readability-make-member-function-const)
 void Dispatcher::commit() {
@@ -176,6 +186,7 @@ void Dispatcher::commit() {
 // Asks for journal room for all that a request, or `item_count` items together, may record.
 keyspace::Admission Dispatcher::admit(keyspace::WorkerLog* log, const Request& request,
                                       std::size_t item_count, const RunMode& mode) {
+  may_grow_ = log == nullptr;
   if (log == nullptr) return keyspace::Admission::granted;
   // EXEC was admitted for all of its commands, and a script asks before each (ScriptRunner::make_room).
   if (mode.in_transaction) {
@@ -186,11 +197,22 @@ keyspace::Admission Dispatcher::admit(keyspace::WorkerLog* log, const Request& r
   // that sum.
   const bool more = mode.alone || !services_.keyspace.mirrors().empty();
   const std::uint64_t bytes_max =
-      more ? most_record_bytes(request, item_count, mode) : record_bytes_of(request, item_count, 0, mode);
+      more ? most_record_bytes(request, item_count, mode) : shared_record_bytes(request, item_count, mode);
   const auto admission = log->admit(bytes_max, change_of(request, mode.now));
   // After the batch the session seals the record of this log.
   if (admission == keyspace::Admission::granted) record_.log = log;
   return admission;
+}
+
+// Inside the shared gate, without mirrors. A request may create a filter there, if what it then records is
+// little.
+std::uint64_t Dispatcher::shared_record_bytes(const Request& request, std::size_t item_count,
+                                              const RunMode& mode) {
+  constexpr std::uint64_t little = std::uint64_t{64} << 10;
+  const std::uint64_t bytes =
+      record_bytes_of(request, item_count, services_.keyspace.options().layers_max, mode);
+  may_grow_ = bytes <= little;
+  return may_grow_ ? bytes : record_bytes_of(request, item_count, 0, mode);
 }
 
 keyspace::Change Dispatcher::change_of(const Request& request, WallTime now) {

@@ -11,7 +11,7 @@ namespace {
 // its bytes to the last sync, and the journal's syncs would wait behind it.
 constexpr std::uint64_t write_back_bytes = std::uint64_t{8} << 20;
 
-constexpr std::size_t gathered_bytes_max = std::size_t{64} << 10;
+constexpr std::size_t joined_bytes_max = std::size_t{64} << 10;
 
 }  // namespace
 
@@ -49,7 +49,7 @@ Result<void> SealedWriter::append_sealed(std::span<const std::byte> bytes,
                                          std::span<const format::U64> checksums) {
   seal_.update(std::as_bytes(checksums));
   // A few bytes are not worth a call of the system.
-  if (bytes.size() <= gathered_bytes_max) return append(bytes);
+  if (bytes.size() <= joined_bytes_max) return append(bytes);
   if (auto flushed = flush(); !flushed) return flushed;
   return write(bytes);
 }

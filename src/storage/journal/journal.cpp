@@ -60,7 +60,7 @@ class JournalThread final : public Journal {
     logs_.reserve(worker_count);
     for (std::size_t worker = 0; worker < worker_count; ++worker)
       logs_.push_back(
-          std::make_unique<JournalLog>(core_, add_counts_, worker, [this] { return room_max(); }));
+          std::make_unique<JournalLog>(core_, add_counts_, logs_, worker, [this] { return room_max(); }));
   }
   ~JournalThread() override { static_cast<void>(stop()); }
   JournalThread(const JournalThread&) = delete;

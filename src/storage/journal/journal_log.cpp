@@ -24,6 +24,12 @@ constexpr int spins_max = 256;
 }  // namespace
 
 Admission JournalLog::admit(std::uint64_t bytes_max, keyspace::Change change) {
+  if (!gathered_.load(std::memory_order_acquire)) return admit_now(bytes_max, change);
+  const SpinGuard lock(gathering_);
+  return admit_now(bytes_max, change);
+}
+
+Admission JournalLog::admit_now(std::uint64_t bytes_max, keyspace::Change change) {
   if (!core_.accepting(change)) return Admission::refused;
   const std::uint64_t pending_bytes = pending_.empty() ? 0 : format::frame_bytes(pending_.bytes().size());
   // What waits for its append has been admitted too, and its room is still a part of reserve_.
@@ -34,20 +40,24 @@ Admission JournalLog::admit(std::uint64_t bytes_max, keyspace::Change change) {
 }
 
 // The count is odd before any bit of the add is set. So a worker that has read one of these bits finds the
-// count odd, or already higher. The fence pairs with the one in wait_for_adds().
+// count odd, or already higher. The fence pairs with the one in wait_for_adds(), and with that of
+// Value::hold().
 void JournalLog::begin_add() {
   std::atomic<std::uint64_t>& count = add_counts_[own_].value;
   const std::uint64_t before = count.load(std::memory_order_relaxed);
   SEPAL_ASSERT(before % 2 == 0, "an add begins before the one before it has ended");
   count.store(before + 1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-void JournalLog::added(DatabaseKey key, std::span<const Fingerprint> fingerprints) {
-  // If something is pending, the gate is closed, and the operations must keep their order. Under the shared
-  // gate the frame is appended at once: when the count below is even, another worker may answer "known
-  // already".
-  const bool gather = in_group_ || !pending_.empty();
+void JournalLog::added_some(DatabaseKey key, std::span<const Fingerprint> fingerprints) {
+  // Inside the shared gate the frame is appended at once: when the count is even, another worker may answer
+  // "known already", or record that the key is gone. With the gate closed, operations keep their order.
+  append();
+  add_to_frame(key, fingerprints, in_group_ || !pending_.empty());
+}
+
+void JournalLog::add_to_frame(DatabaseKey key, std::span<const Fingerprint> fingerprints, bool gather) {
   const std::uint64_t named_bytes = format::frame_bytes(added_bytes_max(key.key.size(), 1));
   SEPAL_ASSERT(named_bytes < core_.frame_bytes_max(), "a key that no frame has room for");
   // So many items fit into the longest frame, together with their key.
@@ -59,8 +69,12 @@ void JournalLog::added(DatabaseKey key, std::span<const Fingerprint> fingerprint
     pending_.added(key, some);
     if (!gather) append_frame();
   }
-  // Release, which pairs with the acquire loads in wait_for_adds(): a worker that sees the even count also
-  // sees the position behind the frame.
+}
+
+// Release, which pairs with the acquire loads in wait_for_adds(): a worker that sees the even count also sees
+// the position behind the frames.
+void JournalLog::added(DatabaseKey key, std::span<const Fingerprint> fingerprints) {
+  added_some(key, fingerprints);
   std::atomic<std::uint64_t>& count = add_counts_[own_].value;
   const std::uint64_t before = count.load(std::memory_order_relaxed);
   SEPAL_ASSERT(before % 2 == 1, "an add ends that has not begun");
@@ -75,6 +89,47 @@ void JournalLog::record(const keyspace::Mutation& change) {
   }
   make_room_in_frame(operation_bytes_max(change));
   pending_.record(change);
+}
+
+// Another worker may have had this log append since the value was made: then it is recorded, but not all of
+// it. So each part of its record makes it unrecorded anew.
+void JournalLog::begin_gathering(const value::Value* made) {
+  gathered_.store(true, std::memory_order_relaxed);
+  if (made == nullptr || (!made_.empty() && made_.back() == made)) return;
+  made->set_unrecorded();
+  made_.push_back(made);
+}
+
+void JournalLog::gather(const keyspace::Mutation& change, const value::Value* made) {
+  SEPAL_ASSERT(!in_group_ && !begins_frame(change), "a change that needs the closed gate");
+  const SpinGuard lock(gathering_);
+  begin_gathering(made);
+  record(change);
+}
+
+void JournalLog::gather_added(DatabaseKey key, std::span<const Fingerprint> fingerprints,
+                              const value::Value& made) {
+  const SpinGuard lock(gathering_);
+  begin_gathering(&made);
+  add_to_frame(key, fingerprints, true);
+}
+
+void JournalLog::append() {
+  // A worker that has to come behind a change has seen it in the table, or under the lock of the key. So it
+  // sees that something has gathered.
+  if (!gathered_.load(std::memory_order_acquire)) return;
+  const SpinGuard lock(gathering_);
+  if (!gathered_.load(std::memory_order_relaxed)) return;
+  end_frame();
+  // Behind the append: an add that finds a value recorded may append at once.
+  for (const value::Value* const made : made_) made->set_recorded();
+  made_.clear();
+  gathered_.store(false, std::memory_order_release);
+}
+
+void JournalLog::append_others() {
+  for (const auto& log : logs_)
+    if (log.get() != this) log->append();
 }
 
 void JournalLog::commit() {
@@ -140,8 +195,13 @@ void JournalLog::append_frame() {
 }
 
 std::uint64_t JournalLog::seal_record(bool answered_known) {
+  SEPAL_ASSERT(!gathered_.load(std::memory_order_relaxed),
+               "a worker leaves the gate with changes that it gathered");
   // The position is read after this wait, so it covers the frames that were waited for.
-  if (answered_known) wait_for_adds();
+  if (answered_known) {
+    append_others();
+    wait_for_adds();
+  }
   if (core_.policy() != JournalPolicy::always) return 0;
   core_.request_sync();
   return core_.position();
@@ -149,7 +209,7 @@ std::uint64_t JournalLog::seal_record(bool answered_known) {
 
 // No circle of waits arises: a worker between begin_add() and added() may wait for the lock of a shard or of
 // the journal, but never in seal_record().
-void JournalLog::wait_for_adds() const {
+void JournalLog::wait_for_adds() {
   // Pairs with the fence in begin_add(): if this worker has read a bit of an add, the loads below find the
   // count of that add odd, or already higher.
   std::atomic_thread_fence(std::memory_order_acquire);

@@ -1,17 +1,20 @@
 // A worker's log in the journal.
 //
-// Under the shared gate each add becomes a frame at once. With the gate closed, operations gather until
-// commit(), or until they fill a frame. Between begin_group() and end_group() they gather in memory, however
-// many frames they fill, and become one group of frames.
+// Under the shared gate each add becomes a frame at once. Changes of keys gather until append(), or until an
+// add has to come behind them. With the gate closed, operations gather until commit(). A full frame is
+// appended in any case. Between begin_group() and end_group() they gather in memory, however many frames they
+// fill, and become one group of frames.
 #pragma once
 
 #include <sepal/base/assert.hpp>
+#include <sepal/base/spin_lock.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -31,15 +34,24 @@ class JournalLog final : public keyspace::WorkerLog {
  public:
   // `add_counts` has one count for each log; `own` is the index of this log's count. `room_max` says, without
   // a lock of the journal, how much room one request can get.
-  JournalLog(JournalCore& core, std::span<AddCount> add_counts, std::size_t own,
+  // `logs` will have all logs.
+  JournalLog(JournalCore& core, std::span<AddCount> add_counts,
+             const std::vector<std::unique_ptr<JournalLog>>& logs, std::size_t own,
              std::function<std::uint64_t()> room_max)
-      : core_(core), add_counts_(add_counts), own_(own), room_max_(std::move(room_max)) {
+      : core_(core), add_counts_(add_counts), logs_(logs), own_(own), room_max_(std::move(room_max)) {
     SEPAL_ASSERT(own_ < add_counts_.size(), "the log of a worker has no count of its adds");
   }
 
   [[nodiscard]] bool recording() const override { return core_.policy() != JournalPolicy::off; }
   void begin_add() override;
+  void added_some(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints) override;
   void added(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints) override;
+  void wait_for_adds() override;
+  void gather(const keyspace::Mutation& change, const value::Value* made) override;
+  void gather_added(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints,
+                    const value::Value& made) override;
+  void append() override;
+  void append_others() override;
   void record(const keyspace::Mutation& change) override;
 
   using WorkerLog::admit;
@@ -56,22 +68,31 @@ class JournalLog final : public keyspace::WorkerLog {
   }
 
  private:
+  [[nodiscard]] keyspace::Admission admit_now(std::uint64_t bytes_max, keyspace::Change change);
+  void begin_gathering(const value::Value* made) SEPAL_REQUIRES(gathering_);
+  void add_to_frame(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints, bool gather);
   void make_room_in_frame(std::uint64_t operation_bytes_max);
   void make_room_for_items(keyspace::DatabaseKey key, std::size_t count);
   void make_room(std::uint64_t operation_bytes_max, std::uint64_t frame_bytes_max);
   void append_frame();
   void end_frame();
-  void wait_for_adds() const;
 
   JournalCore& core_;
   std::span<AddCount> add_counts_;
+  const std::vector<std::unique_ptr<JournalLog>>& logs_;
   std::size_t own_;
   std::function<std::uint64_t()> room_max_;
   std::uint64_t reserve_ = 0;  // room of the journal that this worker has reserved
-  OperationEncoder pending_;   // empty while the gate is shared
+  OperationEncoder pending_;   // inside the shared gate: what has gathered
   bool in_group_ = false;
   std::vector<std::vector<std::byte>> group_;  // the full frames of the group, without the pending one
   std::uint64_t group_bytes_ = 0;              // the room that these frames take
+  // While something has gathered, other workers may append it. Then pending_, reserve_ and made_ belong to
+  // the one that has the mutex; else to this log's worker. Only that worker makes it true. Lock order: behind
+  // that of a key; the journal's is taken inside it.
+  std::atomic<bool> gathered_{false};
+  SpinLock gathering_;
+  std::vector<const value::Value*> made_;  // values whose records have gathered
 };
 
 }  // namespace sepal::storage

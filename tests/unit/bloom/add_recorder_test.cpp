@@ -13,20 +13,27 @@ constexpr std::uint64_t seed = 5;
 
 class Told final : public AddRecorder {
  public:
-  void begin() override {
+  [[nodiscard]] bool begin() override {
     REQUIRE_FALSE(begun_);
-    begun_ = true;
+    begun_ = !refuses;
     ++begins;
+    return begun_;
   }
   void end(std::span<const Fingerprint> added) override {
-    REQUIRE(begun_);
+    tell(added);
     begun_ = false;
+  }
+  void tell(std::span<const Fingerprint> added) override {
+    REQUIRE(begun_);
+    ++pieces;
     longest = std::max(longest, added.size());
     fingerprints.insert(fingerprints.end(), added.begin(), added.end());
   }
   [[nodiscard]] bool ended() const { return !begun_; }
 
+  bool refuses = false;
   int begins = 0;
+  int pieces = 0;
   std::size_t longest = 0;
   std::vector<Fingerprint> fingerprints;
 
@@ -87,8 +94,9 @@ TEST_CASE("a recorder gets a large batch in pieces") {
   const auto filter = filter_of(10'000);
   Told told;
   REQUIRE(try_add(*filter, numbered(5'000), told));
-  CHECK(told.begins >= 5);
-  CHECK(told.begins <= 6);
+  CHECK(told.begins == 1);
+  CHECK(told.pieces >= 5);
+  CHECK(told.pieces <= 6);
   CHECK(told.longest <= recorded_items_max);
   CHECK(told.fingerprints.size() == filter->item_count());
   CHECK(told.fingerprints.front() == fingerprint_of("item 0", seed));
@@ -104,6 +112,23 @@ TEST_CASE("a recorder gets no item of a batch that found no room") {
   CHECK_FALSE(try_add(*filter, {"new"}, told));
   CHECK_FALSE(try_add(*filter, {"new", "newer"}, told));
   CHECK(told.fingerprints.empty());
+}
+
+TEST_CASE("a recorder that refuses an add leaves the filter as it was, with all of its room") {
+  const auto filter = filter_of(GENERATE(300, 100'000));
+  Told told;
+  told.refuses = true;
+  CHECK_FALSE(try_add(*filter, {"a"}, told));
+  CHECK_FALSE(try_add(*filter, numbered(200), told));
+  CHECK(told.begins == 2);
+  CHECK(told.pieces == 0);
+  CHECK(filter->item_count() == 0);
+  const std::vector<std::string_view> one{"a"};
+  bool present = true;
+  filter->contains(one, std::span(&present, 1));
+  CHECK_FALSE(present);
+  told.refuses = false;
+  CHECK(try_add(*filter, numbered(filter->capacity()), told));
 }
 
 }  // namespace

@@ -232,7 +232,7 @@ TEST_CASE("errors are counted by their first word over all workers") {
   world.send({"NOSUCH"});
   world.send({"BF.INSERT", "k", "FOO", "ITEMS", "a"});
   world.send({"HELLO", "9"});
-  sepal::command::Dispatcher other(world.services, 1);
+  sepal::command::Dispatcher other(world.services, 1, nullptr);
   auto& from = world.connection("b");
   const std::string_view words[] = {"SELECT", "99"};
   other.run({.client = from.client,
@@ -250,7 +250,7 @@ TEST_CASE("errors are counted by their first word over all workers") {
 TEST_CASE("statistics of commands sum over the workers") {
   World world;
   const auto& add = *sepal::command::find_command("bf.add");
-  sepal::command::Dispatcher other(world.services, 1);
+  sepal::command::Dispatcher other(world.services, 1, nullptr);
   world.dispatcher.count_calls(add, 1, std::chrono::microseconds(3));
   other.count_calls(add, 3, std::chrono::microseconds(9));
   world.send({"BF.ADD", "k"});

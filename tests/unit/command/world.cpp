@@ -91,7 +91,7 @@ World::World(const keyspace::KeyspaceOptions& keyspace_options)
                .journal = journal,
                .adoptions = adoptions,
                .transfers = transfers},
-      dispatcher(services, 0) {
+      dispatcher(services, 0, nullptr) {
   settings.keyspace = keyspace_options;
   control.about.version = "0.0.1";
   control.about.run_id = std::string(40, 'a');

@@ -15,6 +15,10 @@ using std::chrono::milliseconds;
 
 namespace {
 
+ValuePtr make_filter() {
+  return *sepal::bloom::Filter::create({.capacity = 1}, {.bytes_max = 1 << 20});
+}
+
 constexpr WallTime at(std::int64_t milliseconds_since_1970) {
   return WallTime(milliseconds(milliseconds_since_1970));
 }
@@ -48,35 +52,40 @@ TEST_CASE("a deadline has passed from its millisecond on; a key without one neve
 
 TEST_CASE("keys without a deadline take no memory for deadlines") {
   KeyTable table(1);
-  for (int i = 0; i < 1000; ++i) table.insert("key " + std::to_string(i), nullptr);
+  sepal::Limbo at_once(nullptr);
+  const ValuePtr filter = make_filter();
+  for (int i = 0; i < 1000; ++i) table.insert(table.hashed("key " + std::to_string(i)), filter, at_once);
   const std::uint64_t bytes_before = table.byte_count();
-  table.set_deadline("key 500", no_deadline);
+  table.set_deadline(table.hashed("key 500"), no_deadline, at_once);
   CHECK(table.byte_count() == bytes_before);
-  table.set_deadline("key 500", 7);
+  table.set_deadline(table.hashed("key 500"), 7, at_once);
   CHECK(table.byte_count() > bytes_before);
   CHECK(table.byte_count() < bytes_before + 1000);
 }
 
 TEST_CASE("keys keep their deadlines while the table grows and shrinks") {
   KeyTable table(1);
+  sepal::Limbo at_once(nullptr);
+  const ValuePtr filter = make_filter();
+  const auto take = [&](const std::string& key) { return table.take(table.hashed(key), at_once); };
   const auto name = [](int i) { return "key " + std::to_string(i); };
   const auto expected = [](int i) { return static_cast<Deadline>(i % 3 == 0 ? 0 : 1 + i * 7919 % 1000); };
   constexpr int count = 5000;
   for (int i = 0; i < count; ++i) {
-    table.insert(name(i), nullptr);
-    table.set_deadline(name(i), expected(i));
+    table.insert(table.hashed(name(i)), filter, at_once);
+    table.set_deadline(table.hashed(name(i)), expected(i), at_once);
   }
   for (int i = 0; i < count; ++i) REQUIRE(table.deadline(name(i)) == expected(i));
   for (int i = 0; i < count; ++i)
-    if (i % 50 != 1) static_cast<void>(table.take(name(i)));
+    if (i % 50 != 1) static_cast<void>(take(name(i)));
   for (int i = 1; i < count; i += 50) REQUIRE(table.deadline(name(i)) == expected(i));
   for (Deadline now = 1; now <= 1000; ++now) {
     std::vector<std::string> due;
-    const auto note = [&](const Entry& entry) { due.emplace_back(entry.key.view()); };
+    const auto note = [&](const Entry& entry, const value::Value&) { due.emplace_back(entry.key.view()); };
     while (table.visit_due(at(now), 3, note)) {
       for (const std::string& key : due) {
         REQUIRE(table.deadline(key) == now);
-        static_cast<void>(table.take(key));
+        static_cast<void>(take(key));
       }
       due.clear();
     }
@@ -86,14 +95,16 @@ TEST_CASE("keys keep their deadlines while the table grows and shrinks") {
   CHECK((table.deadlines().sum == 0));
 }
 
-TEST_CASE("the housekeeper hears of deadlines that are sooner than all others") {
+TEST_CASE("the housekeeper hears of the soonest deadline") {
   Fixture fixture;
   fixture.create("a", 500);
   fixture.create("b", 600);
   fixture.create("c", 400, 3);
   CHECK_FALSE(fixture.keys.set_deadline({.database = 3, .key = "c"}, 400));
   CHECK_FALSE(fixture.keys.set_deadline({.database = 3, .key = "nokey"}, 1));
-  CHECK(fixture.housekeeper.due == std::vector<Deadline>{500, 400});
+  const std::vector<Deadline>& told = fixture.housekeeper.due;
+  CHECK(*std::ranges::min_element(told) == 400);
+  CHECK(told.size() <= 3);
   CHECK(fixture.keys.due() == 400);
 }
 

@@ -42,7 +42,7 @@ struct WorkerSession {
   static constexpr std::size_t read_buffer_bytes = 256 * 1024;
 
   WorkerSession(Ground& ground, command::Services& services, std::size_t side, bool authenticated = true)
-      : dispatcher(services, side),
+      : dispatcher(services, side, &ground.gate),
         read_buffer(read_buffer_bytes),
         input(read_buffer),
         environment{.gate = ground.gate,

@@ -143,7 +143,7 @@ class Filter final : public value::Value {
   // one add answers true for it. Returns false, with nothing added and `added` unspecified, when the newest
   // layer might not have room for all that are new: then the items need add_alone(). Never false when all
   // items are present already. `recorder`, if given, is told each new item exactly once, and is told nothing
-  // at all when no item can be new.
+  // at all when no item can be new. If it refuses the add, this returns false, too.
   [[nodiscard]] bool try_add(std::span<const std::string_view> items, std::span<bool> added,
                              AddRecorder* recorder = nullptr);
   // The same for one item's fingerprint under the filter's seed. The caller has asked in_bitmap().
@@ -248,7 +248,7 @@ class Filter final : public value::Value {
   [[nodiscard]] bool try_add_foreign(std::string_view item, bool& added, AddRecorder* recorder);
   template <class Claim>
   std::uint64_t add_absent(std::span<const std::string_view> items, std::span<bool> added,
-                           AddRecorder* recorder, const Claim& claim);
+                           AddRecorder* recorder, bool& refused, const Claim& claim);
   Refusal grow(const FilterLimits& limits, PlanMemo* plans);
   // The memory of this filter, with a place for one more layer in its list.
   [[nodiscard]] std::uint64_t bytes_with_place() const;

@@ -34,14 +34,7 @@ inline constexpr std::size_t made_bytes = 32 + grown_bytes;
 // Plans that were made for the filters of a keyspace.
 class SharedPlans final : public value::KindState {
  public:
-  // Many filters are made with the same options, so what is recorded of them is kept as well.
-  struct Made {
-    FilterPlan plan;
-    std::array<std::byte, made_bytes> record;  // made_record(plan)
-  };
-
-  PlanMemo memo;               // synchronised
-  std::optional<Made> newest;  // the newest filter that was created; exclusive
+  PlanMemo memo;  // synchronised
 };
 
 }  // namespace sepal::bloom

@@ -56,11 +56,15 @@ struct Context {
   BatchRecord& record;
   std::unique_ptr<PartialRun>& partial;  // of a handler that answers Next::more; the dispatcher deletes it
   bool alone = false;                    // the gate is closed
+  bool may_grow = false;  // inside the shared gate: the journal has room for all that the request may record
   bool counts_keys = true;  // false: a part before this one has counted its key as a hit or a miss
   Dispatcher& dispatcher;   // for a handler that runs other commands
   const RunMode& mode;
   std::uint64_t errors_told = 0;  // in the reply so far that the statistics have already
   std::uint64_t room_bytes = 0;   // of the journal, which EXEC was granted
+
+  // Whether the handler may put a new value under a free key.
+  [[nodiscard]] bool may_create() const { return alone || (may_grow && changes.may_change_key()); }
 };
 
 // A request as it came, with the place for its answer.

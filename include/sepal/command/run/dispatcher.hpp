@@ -26,7 +26,8 @@ class ScriptRunner;
 class Dispatcher {
  public:
   // `worker` is the index of the dispatcher's worker in the services.
-  Dispatcher(Services& services, std::size_t worker);
+  // `gate` is what the worker enters before it calls run(); null: there are no other workers.
+  Dispatcher(Services& services, std::size_t worker, const Gate* gate);
   ~Dispatcher();
 
   [[nodiscard]] std::size_t worker() const { return worker_; }
@@ -128,6 +129,15 @@ class Dispatcher {
   void note_denial(const Denial& denial, const ClientState& client, const CommandSpec& spec,
                    std::span<const std::string_view> words, AclPlace place, const RunMode& mode);
 
+  // Called at the end of a batch, before the worker leaves the shared gate. Not const, because it changes the
+  // log. NOLINTNEXTLINE(readability-make-member-function-const)
+  void append_gathered() {
+    if (record_.log != nullptr) record_.log->append();
+  }
+  // Called outside the gate, behind a batch: frees what requests have taken out of the keyspace, if no worker
+  // can still read it.
+  void end_retired() { limbo_.end_some(); }
+
   // Counts an error that was answered outside of run(). `failed` is the row of a request that was answered
   // later; null: the bytes were no request. Inside the gate.
   void count_error(std::string_view text, const CommandSpec* failed);
@@ -138,6 +148,7 @@ class Dispatcher {
 
  private:
   friend class ScriptRunner;
+  [[nodiscard]] bool may_share(const Request& request) const;
   // Whether the words behind the key are equal, but for the one at `index`.
   [[nodiscard]] static bool equal_beside(std::size_t index, std::span<const std::string_view> one,
                                          std::span<const std::string_view> other) {
@@ -170,7 +181,7 @@ class Dispatcher {
             .spec = *request.spec,
             .now = mode.now,
             .steady_now = mode.steady_now,
-            .changes = keyspace::Mutator(services_.keyspace, log),
+            .changes = keyspace::Mutator(services_.keyspace, log, mode.alone ? nullptr : &limbo_),
             .record = record_,
             .partial = request.partial,
             .alone = mode.alone,
@@ -192,6 +203,7 @@ class Dispatcher {
                             const RunMode& mode);
   [[nodiscard]] std::uint64_t most_record_bytes(const Request& request, std::size_t item_count,
                                                 const RunMode& mode) const;
+  std::uint64_t shared_record_bytes(const Request& request, std::size_t item_count, const RunMode& mode);
   [[nodiscard]] static keyspace::Change change_of(const Request& request, WallTime now);
   Outcome reject(const Request& request, std::string_view text, bool has_begun);
   Outcome deny(const Request& request, const RunMode& mode, bool has_begun);
@@ -227,7 +239,9 @@ class Dispatcher {
   std::size_t worker_;
   WorkerStats& stats_;
   BatchRecord record_;
-  std::string shown_;  // the lines for monitors of this batch
+  bool may_grow_ = false;  // as Context::may_grow, since the last admit()
+  Limbo limbo_;            // what requests inside the shared gate took out of the keyspace
+  std::string shown_;      // the lines for monitors of this batch
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<ScriptRunner> scripts_;
   std::uint64_t suspended_client_ = 0;  // the runner writes it: workers ask for it in every turn

@@ -57,7 +57,7 @@ struct RecordAsk {
   std::span<const std::string_view> words;
   std::size_t item_count = 0;    // of the request, or of those that run together; not less than it has
   bool alone = false;            // the gate is closed
-  std::uint32_t layers_max = 0;  // to which a filter may grow; 0: the gate is shared
+  std::uint32_t layers_max = 0;  // to which a filter may grow; 0: it may not
   bool in_transaction = false;   // of EXEC or a script, where all parts of a request run at once
 };
 // The most bytes that a request records, as WorkerLog::admit counts them.
@@ -93,7 +93,8 @@ enum class Flag : std::uint32_t {
   // Requests in a pipeline that differ in their key are taken together, so that the memory of their keys
   // comes in one wait. For a key behind the name, at most one word behind the key, and short replies.
   key_after_key = 1u << 27,
-  outside_multi = 1u << 17,  // refused between MULTI and EXEC, although the reference takes it there
+  shares_one_key = 1u << 28,  // alone, but for a request with one key, which shares the gate
+  outside_multi = 1u << 17,   // refused between MULTI and EXEC, although the reference takes it there
 };
 struct Flags {
   std::uint32_t bits = 0;

@@ -1,5 +1,5 @@
-// A lock of one byte, held for the few writes of one item. Each of very many small filters has one, and so
-// has each shard of a large filter.
+// A lock of one byte, held for a few writes. Each of very many small filters has one, and so has each shard of a
+// large filter.
 #pragma once
 
 #include <sepal/base/thread_annotations.hpp>
@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <thread>
 
-namespace sepal::bloom {
+namespace sepal {
 
-// Synchronised. Lock order: after every other lock; nothing is locked under it.
+// Synchronised.
 class SEPAL_CAPABILITY("mutex") SpinLock {
  public:
   void lock() SEPAL_ACQUIRE() {
@@ -42,4 +42,4 @@ class SEPAL_SCOPED_CAPABILITY SpinGuard {
   SpinLock& lock_;
 };
 
-}  // namespace sepal::bloom
+}  // namespace sepal
