@@ -290,6 +290,9 @@ class JournalThread final : public Journal {
       if (!may_grow()) break;
       auto segment = make_segment(segment_bytes_);
       if (!segment) {
+        // The directory is gone, and the segments before this one with it: when it is there again, only a
+        // generation replaces them.
+        if (segment.error().code == Errc::not_found) core_.sync_failed(segment.error().detail);
         core_.preparing_failed(segment.error().detail);
         if (segment.error().code == Errc::disk_full) ask_for_room();
         break;
@@ -311,6 +314,7 @@ class JournalThread final : public Journal {
     if (reserve_->lent()) {
       core_.preparing_waits();
     } else {
+      if (restored.error().code == Errc::not_found) core_.sync_failed(restored.error().detail);
       core_.preparing_failed("no room for the reserve: " + restored.error().detail);
       ask_for_room();
     }
