@@ -108,12 +108,14 @@ void Gate::reserve() {
   const std::lock_guard lock(mutex_);
   SEPAL_ASSERT(closed_, "only the thread that has closed the gate reserves it");
   reserver_ = std::this_thread::get_id();
+  reserved_.store(true, std::memory_order_relaxed);
 }
 
 void Gate::unreserve() {
   const std::lock_guard lock(mutex_);
   SEPAL_ASSERT(closed_, "only the thread that has closed the gate ends its reservation");
   reserver_ = {};
+  reserved_.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace sepal

@@ -1,10 +1,11 @@
 #include <sepal/base/limbo.hpp>
 
+#include <thread>
+
 namespace sepal {
 
 Limbo::~Limbo() {
-  end_all(old_);
-  end_all(young_);
+  for (end_some(); !empty(); end_some()) std::this_thread::yield();
 }
 
 void Limbo::retire(void* object, void (*end)(void*)) {

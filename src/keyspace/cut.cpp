@@ -82,4 +82,23 @@ void Cut::keep(const Database& database, std::string_view key) {
         {.database = number, .key = std::string(key), .value = named, .deadline = database.deadline(key)});
 }
 
+std::unique_ptr<Cut> Keyspace::begin_cut() {
+  Cut::Tables tables;
+  // The tables are shared, not copied: a flush gives the database another one, and the cut goes on with
+  // this one.
+  std::copy(databases_.begin(), databases_.end(), tables.begin());
+  return std::unique_ptr<Cut>(new Cut(std::move(tables), total_size(), cut_));
+}
+
+std::vector<CutEntry> Keyspace::cut() const {
+  std::vector<CutEntry> entries;
+  entries.reserve(total_size());
+  Sharing sharing(entries);
+  for (std::uint32_t number = 0; number < database_count; ++number)
+    database(number).visit_all([&](const Entry& entry, value::Value& value, Deadline deadline) {
+      sharing.add(number, entry, value, deadline);
+    });
+  return entries;
+}
+
 }  // namespace sepal::keyspace

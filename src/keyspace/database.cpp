@@ -22,11 +22,15 @@ Database::~Database() {
   delete parts_.load(std::memory_order_relaxed);
 }
 
-KeyTable& Database::part_for(const HashedKey& key, bool& made) {
+KeyTable& Database::part_for(const HashedKey& key, std::uint64_t& made_bytes) {
   if (KeyTable* const part = part_of(key)) return *part;
   const MutexLock lock(making_);
-  made = parts_.load(std::memory_order_relaxed) == nullptr;
-  if (made) parts_.store(new Parts(seed_, hash_), std::memory_order_release);
+  if (parts_.load(std::memory_order_relaxed) == nullptr) {
+    auto parts = std::make_unique<Parts>(seed_, hash_);
+    // Before another worker finds them: what it adds is not counted here.
+    for (std::size_t index = 0; index < part_count; ++index) made_bytes += (*parts)[index].byte_count();
+    parts_.store(parts.release(), std::memory_order_release);
+  }
   return *part_of(key);
 }
 

@@ -40,8 +40,8 @@ class Database {
     Parts* const parts = parts_.load(std::memory_order_acquire);
     return parts == nullptr ? nullptr : &(*parts)[key.hash >> (64 - part_bits)];
   }
-  // The same, and makes the parts where there are none: then `made` becomes true.
-  [[nodiscard]] KeyTable& part_for(const HashedKey& key, bool& made);
+  // The same, and makes the parts where there are none: then `made_bytes` becomes their memory.
+  [[nodiscard]] KeyTable& part_for(const HashedKey& key, std::uint64_t& made_bytes);
 
   [[nodiscard]] value::Value* find(std::string_view key, WallTime now = {}) const;
   [[nodiscard]] Deadline deadline(std::string_view key) const;

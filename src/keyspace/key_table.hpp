@@ -136,7 +136,8 @@ class KeyTable {
   // prefetch_window, with their hashes.
   static constexpr std::size_t prefetch_window = 32;
   void prefetch_directory(const HashedKey& key) const {
-    directory().prefetch(slot_of(directory(), key.hash));
+    const Directory& directory = this->directory();
+    directory.prefetch(slot_of(directory, key.hash));
   }
   [[nodiscard]] const Segment& prefetch_segment(const HashedKey& key) const;
 

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "keyspace/database.hpp"
-#include "keyspace/sharing.hpp"
 
 namespace sepal::keyspace {
 
@@ -81,10 +80,9 @@ Database& Keyspace::database(std::uint32_t number) const {
 KeyPlace Keyspace::place_of(DatabaseKey key) {
   Database& keys = database(key.database);
   const HashedKey named = keys.hashed(key.key);
-  bool made = false;
-  KeyTable& table = keys.part_for(named, made);
-  if (made) [[unlikely]]
-    account(keys.byte_count(), 0);
+  std::uint64_t made_bytes = 0;
+  KeyTable& table = keys.part_for(named, made_bytes);
+  account(made_bytes, 0);
   return {.key = key, .table = &table, .hash = named.hash};
 }
 
@@ -567,27 +565,8 @@ void Keyspace::set_defaults(double error_rate, std::uint64_t capacity, std::uint
   options_.expansion = expansion;
 }
 
-std::unique_ptr<Cut> Keyspace::begin_cut() {
-  Cut::Tables tables;
-  // The tables are shared, not copied: a flush gives the database another one, and the cut goes on with
-  // this one.
-  std::copy(databases_.begin(), databases_.end(), tables.begin());
-  return std::unique_ptr<Cut>(new Cut(std::move(tables), total_size(), cut_));
-}
-
 void Keyspace::about_to_change(DatabaseKey key) {
   if (cut_ != nullptr) cut_->keep(database(key.database), key.key);
-}
-
-std::vector<CutEntry> Keyspace::cut() const {
-  std::vector<CutEntry> entries;
-  entries.reserve(total_size());
-  Sharing sharing(entries);
-  for (std::uint32_t number = 0; number < database_count; ++number)
-    database(number).visit_all([&](const Entry& entry, value::Value& value, Deadline deadline) {
-      sharing.add(number, entry, value, deadline);
-    });
-  return entries;
 }
 
 void Keyspace::count_value(std::uint32_t database, std::uint64_t bytes_before, std::uint64_t bytes_after) {

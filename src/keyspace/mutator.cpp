@@ -30,12 +30,12 @@ value::Value& Mutator::insert(const KeyPlace& place, ValuePtr value, Deadline de
   return inserted;
 }
 
-bool Mutator::remove(DatabaseKey key, WallTime now) noexcept {
+bool Mutator::remove(DatabaseKey key, WallTime now, std::optional<Deadline> expected) noexcept {
   if (!shared()) return !expire(key, now) && told(keyspace_.remove(key), Removed{.key = key});
   KeyPlace place = keyspace_.place_of(key);
   const KeyLock lock(*this, place);
   Keyspace::look(place);
-  if (place.value == nullptr) return false;
+  if (place.value == nullptr || place.deadline != expected.value_or(place.deadline)) return false;
   const bool expired = is_past(place.deadline, now);
   if (expired) keyspace_.count_expired();
   remove_shared(place);

@@ -98,7 +98,7 @@ class alignas(Entry) Segment {
 
   // The key must not be there, the value not be null, and the segment not be full.
   void insert(std::uint64_t hash, std::string_view key, ValuePtr value, Deadline deadline = no_deadline);
-  // Of a live entry. Readers may still use the value.
+  // The entry is live. Readers may still use the value.
   [[nodiscard]] ValuePtr take(std::size_t index);
   // The same, and puts another value there, which is not null.
   [[nodiscard]] ValuePtr replace(std::size_t index, ValuePtr value);

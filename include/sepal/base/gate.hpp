@@ -2,8 +2,8 @@
 //
 // Each worker has its own side of the gate and holds it for the length of a batch of requests. A side is a
 // mutex on a cache line of its own, which only its worker touches in the steady state. A thread that changes
-// structure (creates, deletes, renames, flushes, grows a filter, or looks into the sessions of other workers)
-// closes the gate: it takes every side, and so runs alone.
+// more than one key (renames, flushes), grows a filter, or looks into the sessions of other workers closes
+// the gate: it takes every side, and so runs alone.
 //
 //        worker 0   worker 1   worker 2
 //   side    [x]        [ ]        [x]      inside: shared
@@ -72,6 +72,8 @@ class SEPAL_CAPABILITY("gate") Gate {
   void reserve();
   // Called with the gate closed. Does nothing if it is not reserved.
   void unreserve();
+  // For a thread inside. It changes nothing that the gate guards while the gate is reserved.
+  [[nodiscard]] bool is_reserved() const { return reserved_.load(std::memory_order_relaxed); }
 
  private:
   struct alignas(64) Side {
@@ -84,6 +86,7 @@ class SEPAL_CAPABILITY("gate") Gate {
   std::size_t side_count_;
   std::unique_ptr<Side[]> sides_;
   alignas(64) std::atomic<std::size_t> closers_{0};  // that wait, or have closed the gate
+  std::atomic<bool> reserved_{false};                // written with the gate closed
   std::atomic<std::uint64_t> wait_count_{0};
   std::atomic<std::uint64_t> closing_count_{0};
   // Guards what follows. No thread takes a side, or waits for one, while it holds this lock.

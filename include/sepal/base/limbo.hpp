@@ -17,7 +17,7 @@ class Limbo {
  public:
   // Null: the caller alone knows the structure, or has closed the gate. Then objects end at once.
   explicit Limbo(const Gate* gate) : gate_(gate) {}
-  // Called when no reader is left.
+  // Waits for the last readers. The caller is not inside the gate.
   ~Limbo();
   Limbo(const Limbo&) = delete;
   Limbo& operator=(const Limbo&) = delete;
@@ -28,9 +28,10 @@ class Limbo {
   void retire(Object* object) {
     retire(object, [](void* retired) { delete static_cast<Object*>(retired); });
   }
+  [[nodiscard]] bool empty() const { return young_.empty() && old_.empty(); }
   // Ends what it can. Call it outside the gate behind a batch: until then the worker itself may be a reader.
   void end_some() {
-    if (!young_.empty() || !old_.empty()) end_left();
+    if (!empty()) end_left();
   }
 
  private:

@@ -59,7 +59,8 @@ struct KeyspaceOptions {
   std::uint32_t worker_count = 0;
 };
 
-// Takes over work that a request should not wait for. Called with the gate closed: must not block.
+// Takes over work that a request should not wait for. Called inside the gate, or with the gate closed, also
+// with the lock of a key: must not block, and takes no lock of a key.
 class Housekeeper {
  public:
   virtual ~Housekeeper() = default;

@@ -75,7 +75,7 @@ class MutationLog {
   // The same for items that were added to such a value.
   virtual void gather_added(DatabaseKey key, std::span<const Fingerprint> fingerprints,
                             const value::Value& made) = 0;
-  // What was gathered is in the record when this returns. Any thread inside the gate. The worker calls it
+  // What was gathered is in the record when this returns. Any thread. The worker calls it
   // before it leaves the gate.
   virtual void append() = 0;
   // Has the logs of the other workers append.

@@ -89,8 +89,9 @@ class Mutator {
   // The caller holds the lock, or has closed the gate, and has told the records ahead.
   value::Value& insert(const KeyPlace& place, ValuePtr value, Deadline deadline) noexcept;
 
-  // False as well for a key that is past its deadline at `now`, which is removed all the same.
-  bool remove(DatabaseKey key, WallTime now = {}) noexcept;
+  // False as well for a key that is past its deadline at `now`, which is removed all the same; and, with
+  // nothing changed, if its deadline is not the `expected` one.
+  bool remove(DatabaseKey key, WallTime now = {}, std::optional<Deadline> expected = {}) noexcept;
   bool expire(DatabaseKey key, WallTime now) noexcept;
   // `expected`: false as well, and nothing changed, if the key's deadline is another one now.
   bool set_deadline(DatabaseKey key, Deadline deadline, std::optional<Deadline> expected = {}) noexcept;

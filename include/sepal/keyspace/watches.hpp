@@ -52,7 +52,8 @@ class Watch {
   bool touched_ = false;
 };
 
-// All watches. Called with the gate closed, but for the counts. A Watch may end inside the shared gate.
+// All watches. Called with the gate closed, but for the counts, and for touch(), which may be called inside
+// the shared gate with the lock of the key. A Watch may end inside the shared gate.
 class Watches {
  public:
   // Any thread: the clients that watch keys, and the keys that they watch.

@@ -149,9 +149,9 @@ struct KindRow {
   // Shared. A number that no other value of this process has or had. 0: the value has none, so a save writes
   // it anew each time.
   std::uint64_t (*identity)(const Value& value);
-  // Exclusive. The value came under a key, or has grown. It prepares what requests of `worker_count` workers
-  // need; 0: no worker asks it. True if it has memory in small pages (small_pages). Null: there is nothing to
-  // prepare.
+  // Exclusive, or no other thread knows the value. It comes under a key, or has grown. It prepares what
+  // requests of `worker_count` workers need; 0: no worker asks it. True if it has memory in small pages
+  // (small_pages). Null: there is nothing to prepare.
   bool (*prepare)(Value& value, std::uint32_t worker_count);
   // Shared, or no key names the value. Appends its memory that has not moved to huge pages yet. Null: a value
   // of this kind has none.

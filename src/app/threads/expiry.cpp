@@ -23,8 +23,10 @@ constexpr std::size_t keys_at_once = 64;
 // A pause is this many times as long as the work before it: so the thread takes a quarter of a core.
 constexpr int pause_ratio = 3;
 constexpr microseconds pause_min{200};
-// The pause if the journal has no room or refuses changes.
+// The pause if the journal has no room or refuses changes, or a script is suspended.
 constexpr milliseconds full_journal_pause{100};
+// Until it is looked again whether what was taken out can be freed.
+constexpr milliseconds limbo_period{10};
 // The wall clock may be changed. So it is read at least this often while there are deadlines.
 constexpr milliseconds look_period{1000};
 static_assert(keys_at_once > 0 && pause_ratio > 0 && pause_min.count() > 0);
@@ -115,6 +117,7 @@ void Expiry::run(const Parts& parts) {
   for (Pause pause; wait(pause);) {
     pause = remove_some(parts, limbo);
     limbo.end_some();
+    pause.limbo_waits = !limbo.empty();
     // No client waits for these removals, but they must not stay unsynced: under `always`, seal_record() asks
     // for a sync.
     static_cast<void>(parts.log.seal_record(false));
@@ -138,6 +141,8 @@ Expiry::Pause Expiry::remove_some(const Parts& parts, Limbo& limbo) {
   };
   {
     const GateEntered inside(parts.gate, parts.side);
+    // A suspended script sees the keys as they were when it began, and its records come later.
+    if (parts.gate.is_reserved()) return {.at_least = full_journal_pause, .until = parts.keyspace.due()};
     alone = !parts.keyspace.mirrors().empty();
     if (!alone) remove(&limbo);
     parts.log.append();
@@ -161,10 +166,14 @@ bool Expiry::wait(const Pause& pause) {
   const MutexLock lock(mutex_);
   while (!stopping_) {
     const auto pause_left = earliest_end - std::chrono::steady_clock::now();
-    // due_at() may end the wait, but it does not end the pause: requests need the gate.
+    // due_at() may end the wait, but it does not end the pause: requests need the cores.
     if (pause_left > SteadyTime::duration::zero()) {
       changed_.wait_for(mutex_, pause_left);
       continue;
+    }
+    if (pause.limbo_waits) {
+      changed_.wait_for(mutex_, limbo_period);
+      return !stopping_;
     }
     if (next_ == no_deadline) {
       changed_.wait(mutex_);

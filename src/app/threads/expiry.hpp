@@ -1,6 +1,6 @@
-// Removes keys that are past their deadline, on a thread of its own. It removes a few at a time with the gate
-// closed, and then pauses for longer than the gate was closed. So a million keys of one deadline are gone
-// some seconds later, and no request waits for more than a few removals. Meanwhile requests do not find these
+// Removes keys that are past their deadline, on a thread of its own. It removes a few at a time inside
+// the gate, and then pauses for longer. So a million keys of one deadline are gone some seconds later, and no
+// request waits for more than a few removals. Meanwhile requests do not find these
 // keys.
 //
 // It also drops uploads for which no piece came in time. The thread sleeps until the earliest deadline, and
@@ -54,6 +54,7 @@ class Expiry {
   struct Pause {
     std::chrono::microseconds at_least{0};
     keyspace::Deadline until = keyspace::no_deadline;  // none: until due_at()
+    bool limbo_waits = false;                          // what was taken out is not freed yet
   };
   void run(const Parts& parts);
   Pause remove_some(const Parts& parts, Limbo& limbo);

@@ -73,10 +73,12 @@ Next set_deadline(Context& context, Timing timing) {
     if (value == nullptr || !holds(condition, present, *time)) return answer_number(context, 0);
     if (!context.changes.may_change_key()) return Next::need_alone;
     // Such a deadline is never stored: it may be 0, which stands for no deadline, or negative.
-    if (*time <= keyspace::deadline_at(context.now))
-      return answer_number(context, context.changes.remove(key) ? 1 : 0);
-    if (present == *time || context.changes.set_deadline(key, *time, present))
-      return answer_number(context, 1);
+    const bool removes = *time <= keyspace::deadline_at(context.now);
+    // Another client may have set this deadline a moment ago, and its record is not there yet.
+    if (present == *time) context.record.answered_known = true;
+    const bool done = removes ? context.changes.remove(key, {}, present)
+                              : present == *time || context.changes.set_deadline(key, *time, present);
+    if (done) return answer_number(context, 1);
   }
 }
 
@@ -90,9 +92,10 @@ Next tell_deadline(Context& context, Timing timing) {
   // The numbers are the reference's.
   constexpr std::int64_t no_such_key = -2;
   constexpr std::int64_t stays = -1;
-  if (find_counted(context, context.words[1]) == nullptr) return answer_number(context, no_such_key);
-  const Deadline deadline =
-      context.services.keyspace.deadline({.database = context.client.database, .key = context.words[1]});
+  const auto [value, deadline] = context.services.keyspace.look(
+      {.database = context.client.database, .key = context.words[1]}, context.now);
+  count_key(context, value != nullptr);
+  if (value == nullptr) return answer_number(context, no_such_key);
   if (deadline == no_deadline) return answer_number(context, stays);
   const std::int64_t time = timing.absolute ? deadline : deadline - keyspace::deadline_at(context.now);
   return answer_number(context, timing.seconds ? in_seconds(time) : time);

@@ -14,13 +14,17 @@ namespace sepal::command {
   return context.services.keyspace.find({.database = context.client.database, .key = key}, context.now);
 }
 
-// Also counts a hit or a miss, which INFO shows, for each of `times` requests. For requests that only read.
-// The parts of a long request on one key count it once.
+// Counts a hit or a miss, which INFO shows, for each of `times` requests. For requests that only read. The
+// parts of a long request on one key count it once.
+inline void count_key(Context& context, bool found, std::uint64_t times = 1) {
+  if (context.counts_keys) (found ? context.stats.key_hits : context.stats.key_misses).add(times);
+}
+
+// As find(), and count_key().
 [[nodiscard]] inline value::Value* find_counted(Context& context, std::string_view key,
                                                 std::uint64_t times = 1) {
   value::Value* const found = find(context, key);
-  if (!context.counts_keys) return found;
-  (found != nullptr ? context.stats.key_hits : context.stats.key_misses).add(times);
+  count_key(context, found != nullptr, times);
   return found;
 }
 

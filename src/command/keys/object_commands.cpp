@@ -20,10 +20,10 @@ namespace sepal::command {
 namespace {
 
 // Answers null, and false, if the key of a subcommand names nothing.
-bool names_filter(Context& context) {
-  if (find_counted(context, context.words[2]) != nullptr) return true;
-  context.reply.null();
-  return false;
+const value::Value* names_filter(Context& context) {
+  const value::Value* const named = find_counted(context, context.words[2]);
+  if (named == nullptr) context.reply.null();
+  return named;
 }
 
 // How the reference would keep the value.
@@ -100,24 +100,23 @@ std::string diagnosis(const Context& context) {
 }
 
 Next object_encoding(Context& context) {
-  // Both look-ups find the same value, because no thread changes keys while this worker is inside the gate.
-  if (names_filter(context)) context.reply.bulk(encoding_of(*find(context, context.words[2])));
+  if (const value::Value* const named = names_filter(context)) context.reply.bulk(encoding_of(*named));
   return Next::done;
 }
 
 Next object_frequency(Context& context) {
-  if (names_filter(context)) context.reply.error(text::no_frequency);
+  if (names_filter(context) != nullptr) context.reply.error(text::no_frequency);
   return Next::done;
 }
 
 Next object_idle_time(Context& context) {
   // Sepal keeps no times of access. With 0, a tool that deletes idle keys deletes none.
-  if (names_filter(context)) context.reply.integer(0);
+  if (names_filter(context) != nullptr) context.reply.integer(0);
   return Next::done;
 }
 
 Next object_reference_count(Context& context) {
-  if (names_filter(context)) context.reply.integer(1);
+  if (names_filter(context) != nullptr) context.reply.integer(1);
   return Next::done;
 }
 

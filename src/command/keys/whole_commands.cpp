@@ -258,9 +258,10 @@ Next copy(Context& context) {
 }
 
 Next dump(Context& context) {
-  // A missing key needs no closed gate. It is not counted here, because the second run counts it.
-  if (!context.alone && find(context, context.words[1]) != nullptr) return Next::need_alone;
-  value::Value* const value = find_counted(context, context.words[1]);
+  value::Value* const value = find(context, context.words[1]);
+  // A missing key needs no closed gate. One that is there is counted by the second run.
+  if (!context.alone && value != nullptr) return Next::need_alone;
+  count_key(context, value != nullptr);
   if (value == nullptr) {
     context.reply.null();
     return Next::done;

@@ -32,7 +32,7 @@ std::uint64_t spelled_hash(std::string_view key, std::uint64_t) {
 sepal::Limbo at_once{nullptr};
 
 KeyTable& part_for(Database& database, std::string_view key) {
-  bool made = false;
+  std::uint64_t made = 0;
   return database.part_for(database.hashed(key), made);
 }
 
