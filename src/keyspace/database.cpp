@@ -74,22 +74,21 @@ std::uint64_t Database::size() const {
   return size;
 }
 
-std::uint64_t Database::byte_count() const {
-  std::uint64_t bytes = 0;
+std::uint64_t Database::sum_of(std::uint64_t (KeyTable::*figure)() const) const {
+  std::uint64_t sum = 0;
   visit_parts(0, [&](const KeyTable& part) {
-    bytes += part.byte_count();
+    sum += (part.*figure)();
     return true;
   });
-  return bytes;
+  return sum;
+}
+
+std::uint64_t Database::byte_count() const {
+  return sum_of(&KeyTable::byte_count);
 }
 
 std::uint64_t Database::entries_bytes() const {
-  std::uint64_t bytes = 0;
-  visit_parts(0, [&](const KeyTable& part) {
-    bytes += part.entries_bytes();
-    return true;
-  });
-  return bytes;
+  return sum_of(&KeyTable::entries_bytes);
 }
 
 DeadlineSummary Database::deadlines() const {

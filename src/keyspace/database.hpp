@@ -97,6 +97,7 @@ class Database {
   // Calls visit(part) for the parts from that of `hash_min` on, with their locks, until visit returns false.
   template <class Visit>
   void visit_parts(std::uint64_t hash_min, Visit visit) const;
+  [[nodiscard]] std::uint64_t sum_of(std::uint64_t (KeyTable::*figure)() const) const;  // of all parts
 
   std::uint64_t seed_;
   KeyTable::Hash hash_;

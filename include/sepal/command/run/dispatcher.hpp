@@ -129,9 +129,8 @@ class Dispatcher {
   void note_denial(const Denial& denial, const ClientState& client, const CommandSpec& spec,
                    std::span<const std::string_view> words, AclPlace place, const RunMode& mode);
 
-  // Called at the end of a batch, before the worker leaves the shared gate. Not const, because it changes the
-  // log. NOLINTNEXTLINE(readability-make-member-function-const)
-  void append_gathered() {
+  // Called at the end of a batch, before the worker leaves the shared gate.
+  void append_gathered() {  // NOLINT(readability-make-member-function-const): it changes the log
     if (record_.log != nullptr) record_.log->append();
   }
   // Called outside the gate, behind a batch: frees what requests have taken out of the keyspace, if no worker
