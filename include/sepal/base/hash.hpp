@@ -1,4 +1,5 @@
-// XXH3, the one hash of the project: fingerprints of items, positions of keys, checksums of files.
+// XXH3, the hash of the project: fingerprints of items, positions of keys, checksums of files. Filters that
+// came from RedisBloom keep RedisBloom's hash.
 // https://github.com/Cyan4973/xxHash
 //
 // The implementation is compiled in here, not linked: items are hashed on the hottest path there is, most
@@ -31,6 +32,10 @@ struct Fingerprint {
 [[nodiscard]] inline std::uint64_t hash64(std::string_view bytes, std::uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
+
+// MurmurHash64A, RedisBloom's hash. The same on every machine.
+// https://github.com/aappleby/smhasher (MurmurHash2.cpp, public domain)
+[[nodiscard]] std::uint64_t murmur_hash_64a(std::string_view bytes, std::uint64_t seed);
 
 // The checksum of all formats on disk: XXH3, 64 bits, seed 0, over bytes fed in any pieces. Confined. Not
 // inline, unlike the functions above: it runs over buffers, not over items.

@@ -17,9 +17,8 @@ enum class ItemHash : std::uint8_t {
   xxh3_above_bitmap = 3,  // XXH3; the oldest layer is asked with the item itself (Layout::client)
 };
 
-// Hashes an item as RedisBloom does: `low` is MurmurHash64A under a seed of its own, `high` the same under
-// `low`.
-// https://github.com/aappleby/smhasher (MurmurHash2.cpp, public domain)
+// Hashes an item as RedisBloom does: `low` is murmur_hash_64a() under a seed of its own, `high` the same
+// under `low`.
 [[nodiscard]] Fingerprint redisbloom_fingerprint_of(std::string_view item);
 
 [[nodiscard]] inline Fingerprint fingerprint_of(std::string_view item, ItemHash hash, std::uint64_t seed) {
