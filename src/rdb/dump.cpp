@@ -1,4 +1,3 @@
-#include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
 #include <sepal/rdb/dump.hpp>
 
@@ -39,10 +38,9 @@ void append_length(std::string& to, std::uint64_t length) {
     append(length >> 8 | 0x40);
     return append(length);
   }
-  SEPAL_ASSERT(length <= std::numeric_limits<std::uint32_t>::max(),
-               "a string is longer than its dump can say");
-  append(0x80);
-  for (int shift = 24; shift >= 0; shift -= 8) append(length >> shift);
+  const bool is_short = length <= std::numeric_limits<std::uint32_t>::max();
+  append(is_short ? 0x80 : 0x81);
+  for (int shift = is_short ? 24 : 56; shift >= 0; shift -= 8) append(length >> shift);
 }
 
 void append_footer(std::string& last, Checksum checksum) {

@@ -219,9 +219,13 @@ double Reader::real() {
   return std::bit_cast<double>(integer(sizeof(double)));
 }
 
-String Reader::bits() {
+String Reader::string_field() {
   expect(Opcode::string);
-  const String bits = string();
+  return string();
+}
+
+String Reader::bits() {
+  const String bits = string_field();
   if (bits.kind == String::Kind::number) failed_ = true;
   return bits;
 }

@@ -27,7 +27,7 @@ inline constexpr std::size_t footer_bytes = sizeof(std::uint16_t) + sizeof(std::
 // The dump without its footer. Errors: damaged (the checksum does not match).
 Result<std::span<const std::byte>> value_of(std::span<const std::byte> dump);
 
-// Appends the shortest form of a length below 2^32.
+// Appends the shortest form of a length.
 void append_length(std::string& to, std::uint64_t length);
 // Appends the footer. `checksum` has all of the dump that stands before `last`.
 void append_footer(std::string& last, Checksum checksum);

@@ -90,6 +90,7 @@ class Reader {
   // Fields of a module's value, with their opcodes.
   std::uint64_t number();
   double real();
+  String string_field();                                         // as string()
   String bits();                                                 // a string that is not a number
   std::optional<std::string> text_field(std::size_t bytes_max);  // as text()
   void end();

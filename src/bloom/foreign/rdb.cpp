@@ -104,8 +104,7 @@ void append_field_head(std::string& to, std::uint64_t byte_count) {
 // The type, the id, and the image header, which write_image() gives first.
 std::string begin_of_dump(std::string_view header) {
   std::string begin(1, static_cast<char>(rdb::module_type));
-  begin += static_cast<char>(0x81);
-  for (int shift = 56; shift >= 0; shift -= 8) begin += static_cast<char>(sepal_id >> shift & 0xff);
+  rdb::append_length(begin, sepal_id);
   append_field_head(begin, header.size());
   return begin.append(header);
 }
