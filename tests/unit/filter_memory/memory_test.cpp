@@ -1,5 +1,6 @@
 // Filters in the memory of a host. A process chooses the allocator once, so this is a program of its own.
 #include <sepal/bloom/filter/filter.hpp>
+#include <sepal/cuckoo/foreign/redis_table.hpp>
 #include <sepal/value/heap.hpp>
 
 #include "support/catch.hpp"
@@ -32,8 +33,13 @@ void release(void* allocated) {
   std::free(allocated);
 }
 
+void use_host() {
+  if (!sepal::value::host_allocates())
+    sepal::value::use_allocator({.allocate = allocate, .release = release});
+}
+
 TEST_CASE("small and large filters are in the memory of the host") {
-  sepal::value::use_allocator({.allocate = allocate, .release = release});
+  use_host();
   for (const std::uint64_t capacity : {100U, 10'000U, 300'000U, 10'000'000U}) {
     const FilterOptions options{.error_rate = 0.01, .capacity = capacity, .expansion = 2};
     auto filter = Filter::create(options, {.bytes_max = 1 << 30});
@@ -64,6 +70,40 @@ TEST_CASE("small and large filters are in the memory of the host") {
     CHECK(filter.error().code == Errc::out_of_memory);
   }
   refuses = false;
+}
+
+TEST_CASE("a cuckoo filter of RedisBloom is in the memory of the host, and stays as it is without memory") {
+  use_host();
+  using sepal::cuckoo::RedisTable;
+  const auto header = sepal::cuckoo::redis_header_of({.capacity = 1024});
+  const sepal::value::Limits limits{.bytes_max = 1 << 30, .layers_max = 32};
+  {
+    auto table = RedisTable::make(header, limits.bytes_max);
+    REQUIRE(table);
+    CHECK(given_bytes >= 1024);
+    for (int i = 0; i < 4; ++i) REQUIRE(table->add("a", limits) == RedisTable::Added::added);
+    refuses = true;
+    CHECK(table->add("a", limits) == RedisTable::Added::out_of_memory);
+    CHECK(table->header().layer_count == 1);
+    CHECK(table->count("a") == 4);
+    CHECK(table->add("b", limits) == RedisTable::Added::added);
+    refuses = false;
+    CHECK(table->add("a", limits) == RedisTable::Added::added);
+    CHECK(table->header().layer_count == 2);
+    CHECK(given_bytes >= 2048);
+    CHECK(given_bytes <= table->allocated_bytes());
+    // A reader keeps the memory of a layer that the filter drops.
+    const sepal::cuckoo::RedisSlotsPtr newest = table->memory(1);
+    REQUIRE(table->remove("a"));
+    CHECK(table->header().layer_count == 1);
+    CHECK(given_bytes >= 2048);
+  }
+  CHECK(given_bytes == 0);
+  refuses = true;
+  const auto none = RedisTable::make(header, limits.bytes_max);
+  refuses = false;
+  REQUIRE(!none);
+  CHECK(none.error().code == Errc::out_of_memory);
 }
 
 }  // namespace filter_memory_test
