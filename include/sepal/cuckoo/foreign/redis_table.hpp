@@ -100,7 +100,7 @@ class RedisTable {
   [[nodiscard]] Added add_new(std::string_view item, const value::Limits& limits);
   // Removes one copy, if there is one. Once the removals since the last compaction exceed a tenth of the
   // items, and there are several layers, it compacts them, newest first, up to the first one that does not
-  // become empty. That looks at all slots of these layers: at about a hundred million a second.
+  // become empty. That looks at all slots of these layers, and takes about 15 ns for each.
   bool remove(std::string_view item);
   // Moves slots into the oldest layers that have room. Drops the newest layers that become empty.
   void compact();
