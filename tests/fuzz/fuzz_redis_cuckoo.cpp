@@ -29,7 +29,7 @@ namespace {
 using cuckoo::RedisTable;
 using Bytes = std::span<const std::byte>;
 
-constexpr value::Limits limits{.bytes_max = 16 << 10, .layers_max = 32};
+constexpr value::Limits limits{.bytes_max = 16 << 10, .layers_max = 300};
 constexpr int steps_max = 200;
 // A filter may kick 65535 times for one item. Adds beyond so many kicks are left out, or few inputs would
 // run.
@@ -60,7 +60,7 @@ std::optional<RedisTable> restored(Bytes payload) {
   const auto fields = cuckoo::decode_redis_payload(payload);
   if (!fields) return std::nullopt;
   rdb::BytesInMemory bytes(payload);
-  auto table = cuckoo::table_of(*fields, bytes, limits.bytes_max);
+  auto table = cuckoo::table_of(*fields, bytes, limits);
   return table ? std::optional(std::move(*table)) : std::nullopt;
 }
 
@@ -75,7 +75,7 @@ std::optional<RedisTable> of_payload(std::vector<std::byte> payload) {
 std::optional<RedisTable> of_header(Bytes header) {
   const auto decoded = cuckoo::decode_redis_header(header);
   if (!decoded) return std::nullopt;
-  auto table = RedisTable::make(*decoded, limits.bytes_max);
+  auto table = RedisTable::make(*decoded, limits);
   return table ? std::optional(std::move(*table)) : std::nullopt;
 }
 

@@ -152,8 +152,8 @@ Result<RedisFields> read_redis_fields(rdb::Reader& reader) {
   return found;
 }
 
-Result<RedisTable> table_of(const RedisFields& fields, rdb::Bytes& bytes, std::uint64_t bytes_max) {
-  auto table = RedisTable::make(fields.header, bytes_max);
+Result<RedisTable> table_of(const RedisFields& fields, rdb::Bytes& bytes, const value::Limits& limits) {
+  auto table = RedisTable::make(fields.header, limits);
   if (!table) return table;
   for (std::uint32_t layer = 0; layer < fields.header.layer_count; ++layer)
     if (auto filled = fill(*table, layer, fields.slots[layer], bytes); !filled) return filled.error();
@@ -169,7 +169,7 @@ Result<RedisTable> read_redis_table(value::RdbFields& fields, const value::Limit
   });
   if (fields.failed()) return fail(Errc::damaged, "the data of a cuckoo filter is cut short");
   if (!header) return no_filter_of_redis();
-  auto table = RedisTable::make(*header, limits_of(header->slot_count()).bytes_max);
+  auto table = RedisTable::make(*header, limits_of(header->slot_count()));
   if (!table) return table;
   for (std::uint32_t layer = 0; layer < header->layer_count; ++layer) {
     table->write(whole_layer(*header, layer), strings[layer]->bytes());
@@ -177,6 +177,12 @@ Result<RedisTable> read_redis_table(value::RdbFields& fields, const value::Limit
     strings[layer].reset();
   }
   return table;
+}
+
+bool begins_redis_payload(std::span<const std::byte> payload) {
+  constexpr std::uint64_t encodings = 1 << 10;
+  rdb::Reader reader(payload);
+  return reader.byte() == rdb::module_type && reader.length() / encodings == redis_type_id / encodings;
 }
 
 Result<RedisFields> decode_redis_payload(std::span<const std::byte> payload) {

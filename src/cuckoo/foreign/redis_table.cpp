@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <limits>
 #include <new>
+#include <string>
 
 namespace sepal::cuckoo {
 namespace {
@@ -35,9 +36,12 @@ void RedisSlots::operator delete(void* allocated) {
   value::heap_release(allocated);
 }
 
-Result<RedisTable> RedisTable::make(const RedisHeader& header, std::uint64_t bytes_max) {
+Result<RedisTable> RedisTable::make(const RedisHeader& header, const value::Limits& limits) {
   if (auto sound = check_redis_header(header); !sound) return sound.error();
-  if (memory_bytes(header) > bytes_max)
+  if (header.layer_count > limits.layers_max)
+    return fail(Errc::layer_limit,
+                "the cuckoo filter has more than " + std::to_string(limits.layers_max) + " layers");
+  if (memory_bytes(header) > limits.bytes_max)
     return fail(Errc::too_large, "the cuckoo filter is larger than allowed");
   RedisTable table;
   table.header_ = header;

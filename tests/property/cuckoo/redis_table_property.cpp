@@ -17,7 +17,7 @@ using Added = RedisTable::Added;
 constexpr value::Limits limits{.bytes_max = 1 << 20, .layers_max = 200};
 
 RedisTable made(const RedisOptions& options) {
-  auto table = RedisTable::make(redis_header_of(options), limits.bytes_max);
+  auto table = RedisTable::make(redis_header_of(options), limits);
   REQUIRE(table);
   return std::move(*table);
 }

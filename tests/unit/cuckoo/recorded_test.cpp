@@ -12,10 +12,12 @@ namespace {
 using namespace sepal;
 using namespace sepal::cuckoo;
 
+// Of Sepal for all filters, and of RedisBloom for those that grow.
+constexpr value::Limits for_loads{.bytes_max = std::uint64_t{1} << 40, .layers_max = 64};
 constexpr value::Limits plenty{.bytes_max = std::uint64_t{1} << 40, .layers_max = 32};
 
 RedisTable table_of_header(const RedisHeader& header) {
-  auto table = RedisTable::make(header, plenty.bytes_max);
+  auto table = RedisTable::make(header, for_loads);
   REQUIRE(table);
   return std::move(*table);
 }
@@ -75,7 +77,7 @@ class Replay {
     const auto fields = decode_redis_payload(test::bytes_of(payload));
     REQUIRE(fields);
     rdb::BytesInMemory bytes(test::bytes_of(payload));
-    auto table = table_of(*fields, bytes, plenty.bytes_max);
+    auto table = table_of(*fields, bytes, for_loads);
     REQUIRE(table);
     table_ = std::move(*table);
     return {};

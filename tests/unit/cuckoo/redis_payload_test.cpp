@@ -15,7 +15,7 @@ using test::RdbText;
 constexpr value::Limits plenty{.bytes_max = std::uint64_t{1} << 40, .layers_max = 32};
 
 RedisTable made(const RedisOptions& options, std::uint64_t item_count) {
-  auto table = RedisTable::make(redis_header_of(options), plenty.bytes_max);
+  auto table = RedisTable::make(redis_header_of(options), plenty);
   REQUIRE(table);
   for (std::uint64_t i = 0; i < item_count; ++i)
     REQUIRE(table->add("item:" + std::to_string(i), plenty) == RedisTable::Added::added);
@@ -45,13 +45,13 @@ bool same(const RedisTable& one, const RedisTable& other) {
 }
 
 // RESTORE. The bytes stand at the end of an allocation, so that AddressSanitizer sees a read behind them.
-Result<RedisTable> restored(std::string_view payload, std::uint64_t bytes_max = plenty.bytes_max) {
+Result<RedisTable> restored(std::string_view payload, const value::Limits& limits = plenty) {
   const std::vector<char> exact(payload.begin(), payload.end());
   const auto bytes = std::as_bytes(std::span(exact));
   const auto fields = decode_redis_payload(bytes);
   if (!fields) return fields.error();
   rdb::BytesInMemory strings(bytes);
-  return table_of(*fields, strings, bytes_max);
+  return table_of(*fields, strings, limits);
 }
 
 // A payload with the parts that a test changes.
@@ -143,6 +143,19 @@ TEST_CASE("the payload of a tiny filter is RedisBloom's, byte for byte") {
                               "05040000c40000"));
 }
 
+TEST_CASE("a payload is known by its first bytes") {
+  const auto begins = [](const std::string& text) { return begins_redis_payload(bytes_of(text)); };
+  Parts parts;
+  CHECK(begins(parts.text()));
+  CHECK(begins(parts.text().substr(0, 10)));
+  CHECK(!begins(parts.text().substr(0, 9)));
+  CHECK(!begins(""));
+  parts.id = redis_type_id | 1023;
+  CHECK(begins(parts.text()));
+  parts.id = 0x3016e5a289bef804;  // a Bloom filter
+  CHECK(!begins(parts.text()));
+}
+
 TEST_CASE("a payload restores the same filter") {
   const auto check = [](const RedisTable& table) {
     const auto copy = restored(payload_of(table));
@@ -178,7 +191,7 @@ TEST_CASE("counts of any size are in a payload") {
   RedisHeader header = redis_header_of({.capacity = 4});
   header.item_count = std::numeric_limits<std::uint64_t>::max();
   header.delete_count = std::uint64_t{1} << 32;
-  auto table = RedisTable::make(header, plenty.bytes_max);
+  auto table = RedisTable::make(header, plenty);
   REQUIRE(table);
   const auto copy = restored(payload_of(*table));
   REQUIRE(copy);
@@ -266,10 +279,17 @@ TEST_CASE("a payload that was changed on its way is damaged") {
 TEST_CASE("a payload that would take too much memory is refused") {
   const auto table = made({}, 10);
   const std::uint64_t bytes = RedisTable::memory_bytes(table.header());
-  CHECK(restored(payload_of(table), bytes));
-  const auto refused = restored(payload_of(table), bytes - 1);
+  CHECK(restored(payload_of(table), {.bytes_max = bytes}));
+  const auto refused = restored(payload_of(table), {.bytes_max = bytes - 1});
   REQUIRE(!refused);
   CHECK(refused.error().code == Errc::too_large);
+}
+
+TEST_CASE("a payload with more layers than allowed is refused") {
+  CHECK(restored(Parts().text(), {.bytes_max = 1 << 20, .layers_max = 2}));
+  const auto refused = restored(Parts().text(), {.bytes_max = 1 << 20, .layers_max = 1});
+  REQUIRE(!refused);
+  CHECK(refused.error().code == Errc::layer_limit);
 }
 
 TEST_CASE("in a file, the fields of a filter that is refused are read to their end") {

@@ -14,7 +14,7 @@ using Added = RedisTable::Added;
 constexpr value::Limits plenty{.bytes_max = std::uint64_t{1} << 40, .layers_max = 32};
 
 RedisTable made(const RedisOptions& options) {
-  auto table = RedisTable::make(redis_header_of(options), plenty.bytes_max);
+  auto table = RedisTable::make(redis_header_of(options), plenty);
   REQUIRE(table);
   return std::move(*table);
 }
@@ -168,8 +168,8 @@ TEST_CASE("one item many times grows the filter by a layer for each two buckets"
 TEST_CASE("a filter that may take no more memory does not grow") {
   const RedisHeader header = redis_header_of({.capacity = 1024});
   const std::uint64_t bytes = RedisTable::memory_bytes(header);
-  CHECK(!RedisTable::make(header, bytes - 1));
-  auto table = RedisTable::make(header, bytes);
+  CHECK(!RedisTable::make(header, {.bytes_max = bytes - 1}));
+  auto table = RedisTable::make(header, {.bytes_max = bytes});
   REQUIRE(table);
   CHECK(table->allocated_bytes() == bytes);
   RedisHeader grown = header;
@@ -186,7 +186,7 @@ TEST_CASE("a filter that may take no more memory does not grow") {
 
 TEST_CASE("a size that cannot be is refused before anything is allocated") {
   const auto refused = [](const RedisHeader& header) {
-    const auto table = RedisTable::make(header, std::uint64_t{1} << 30);
+    const auto table = RedisTable::make(header, {.bytes_max = std::uint64_t{1} << 30, .layers_max = 32});
     REQUIRE(!table);
     return table.error().code;
   };
@@ -194,6 +194,8 @@ TEST_CASE("a size that cannot be is refused before anything is allocated") {
   CHECK(refused({.bucket_count = redis_buckets_max, .layer_count = 2, .expansion = 2}) == Errc::out_of_range);
   CHECK(refused({.bucket_count = 3}) == Errc::out_of_range);
   CHECK(refused({.layer_count = 0}) == Errc::out_of_range);
+  CHECK(refused({.layer_count = 33}) == Errc::layer_limit);
+  CHECK(refused({.layer_count = redis_layers_max}) == Errc::layer_limit);
 }
 
 TEST_CASE("removals of several layers compact them") {
@@ -246,7 +248,7 @@ TEST_CASE("a count below 0 wraps, as RedisBloom's does") {
   REQUIRE(table.add("a", plenty) == Added::added);
   RedisHeader header = table.header();
   header.item_count = 0;
-  auto loaded = RedisTable::make(header, plenty.bytes_max);
+  auto loaded = RedisTable::make(header, plenty);
   REQUIRE(loaded);
   loaded->write({.layer = 0, .offset = 0, .byte_count = 1024}, table.slots(0));
   CHECK(loaded->remove("a"));
@@ -257,7 +259,7 @@ TEST_CASE("chunks of any length make the same filter") {
   RedisTable table = made({.capacity = 64, .expansion = 2});
   for (std::uint64_t i = 0; i < 500; ++i) REQUIRE(table.add(numbered(i), plenty) == Added::added);
   const std::uint64_t chunk_bytes = GENERATE(1, 7, 64, 1000);
-  auto copy = RedisTable::make(table.header(), plenty.bytes_max);
+  auto copy = RedisTable::make(table.header(), plenty);
   REQUIRE(copy);
   std::int64_t iterator = 1;
   for (std::uint32_t layer = 0; layer < table.header().layer_count; ++layer) {

@@ -78,7 +78,7 @@ TEST_CASE("a cuckoo filter of RedisBloom is in the memory of the host, and stays
   const auto header = sepal::cuckoo::redis_header_of({.capacity = 1024});
   const sepal::value::Limits limits{.bytes_max = 1 << 30, .layers_max = 32};
   {
-    auto table = RedisTable::make(header, limits.bytes_max);
+    auto table = RedisTable::make(header, limits);
     REQUIRE(table);
     CHECK(given_bytes >= 1024);
     for (int i = 0; i < 4; ++i) REQUIRE(table->add("a", limits) == RedisTable::Added::added);
@@ -100,7 +100,7 @@ TEST_CASE("a cuckoo filter of RedisBloom is in the memory of the host, and stays
   }
   CHECK(given_bytes == 0);
   refuses = true;
-  const auto none = RedisTable::make(header, limits.bytes_max);
+  const auto none = RedisTable::make(header, limits);
   refuses = false;
   REQUIRE(!none);
   CHECK(none.error().code == Errc::out_of_memory);

@@ -29,8 +29,9 @@ namespace sepal::cuckoo {
 
 inline constexpr const char* redis_type_name = "MBbloomCF";
 inline constexpr std::uint32_t redis_encoding = 4;
-// The name and the version of the encoding.
-inline constexpr std::uint64_t redis_id = 0x3016e5a289821400 | redis_encoding;
+// The name, without and with the version of the encoding.
+inline constexpr std::uint64_t redis_type_id = 0x3016e5a289821400;
+inline constexpr std::uint64_t redis_id = redis_type_id | redis_encoding;
 
 // A filter as it stands in an RDB file or a dump.
 struct RedisFields {
@@ -44,11 +45,13 @@ struct RedisFields {
 Result<RedisFields> read_redis_fields(rdb::Reader& reader);
 // `bytes` has the strings. Errors: out_of_range (a string cannot be unpacked, or is too short), those of
 // `bytes` and of RedisTable::make.
-Result<RedisTable> table_of(const RedisFields& fields, rdb::Bytes& bytes, std::uint64_t bytes_max);
+Result<RedisTable> table_of(const RedisFields& fields, rdb::Bytes& bytes, const value::Limits& limits);
 // The same from the server that has loaded sepal.so. Takes a second copy of the slots for a while. Errors:
-// damaged (cut short), out_of_range, too_large, out_of_memory.
+// damaged (cut short), out_of_range, layer_limit, too_large, out_of_memory.
 Result<RedisTable> read_redis_table(value::RdbFields& fields, const value::LimitsOfNew& limits_of);
 
+// Whether the first bytes of a payload are those of a cuckoo filter of RedisBloom, in any encoding.
+[[nodiscard]] bool begins_redis_payload(std::span<const std::byte> payload);
 // A payload of DUMP. Errors: damaged where the checksum does not match; out_of_range where it does, but this
 // is no cuckoo filter of RedisBloom. Believes nothing, allocates as read_redis_fields().
 Result<RedisFields> decode_redis_payload(std::span<const std::byte> payload);

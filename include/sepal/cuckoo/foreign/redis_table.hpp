@@ -73,9 +73,10 @@ class RedisTable {
     out_of_memory,  // the system refused the memory
   };
 
-  // A filter with this header and empty slots. Errors: out_of_range (no filter can be like that), too_large
-  // (it would take more than `bytes_max`: checked before anything is allocated), out_of_memory.
-  static Result<RedisTable> make(const RedisHeader& header, std::uint64_t bytes_max);
+  // A filter with this header and empty slots. Errors, before anything is allocated: out_of_range (no filter
+  // can be like that), layer_limit (it has more layers than `limits` allow: each look-up asks all of them),
+  // too_large. Else: out_of_memory.
+  static Result<RedisTable> make(const RedisHeader& header, const value::Limits& limits);
   // The memory that make() takes, of a sound header.
   [[nodiscard]] static std::uint64_t memory_bytes(const RedisHeader& header);
 
