@@ -24,6 +24,7 @@ Mutator::KeyLock::~KeyLock() SEPAL_NO_THREAD_SAFETY_ANALYSIS {
 
 value::Value& Mutator::insert(const KeyPlace& place, ValuePtr value, Deadline deadline) noexcept {
   const value::Kind kind = value->kind();
+  if (shared() && log_ != nullptr) log_->gathered_all(*value);
   Limbo at_once(nullptr);
   value::Value& inserted = keyspace_.insert(place, std::move(value), deadline, shared() ? *limbo_ : at_once);
   touch(Made{.key = place.key, .kind = kind});

@@ -80,7 +80,7 @@ class AddsAlone {
     SEPAL_ASSERT(log_ != nullptr, "items wait to be told, and there is no log");
     if (earlier_ != nullptr) earlier_->tell();
     if (gathers_) {
-      log_->gather_added(key_, fingerprints_, filter_);
+      log_->gather_added(key_, fingerprints_);
       return fingerprints_.clear();
     }
     // No other worker has to wait for the end of this add. The pair is called because added() ends what
@@ -101,7 +101,7 @@ class AddsAlone {
       const keyspace::Changed change{
           .key = key_, .kind = value::Kind::bloom, .what = bloom::grown_change, .head = grown, .bytes = {}};
       if (gathers_) {
-        log_->gather(change, &filter_);
+        log_->gather(change);
       } else {
         log_->record(change);
       }
@@ -205,8 +205,8 @@ Result<Filter*> create(Mutator& changes, DatabaseKey key, const Creation& creati
   changes.expire(place, creation.now);
   auto made = make(keyspace, keyspace.limits_of_new(place), creation.options);
   if (!made) return made.error();
-  changes.tell_ahead(keyspace::Made{.key = key, .kind = value::Kind::bloom, .head = made_last->record},
-                     made->get());
+  changes.tell_ahead(keyspace::Made{
+      .key = key, .kind = value::Kind::bloom, .head = made_last->record, .deadline = creation.deadline});
   AddsAlone adds(keyspace, changes.log(), key, **made);
   adds.of_new_filter(changes.shared());
   outcomes.clear();
@@ -215,8 +215,6 @@ Result<Filter*> create(Mutator& changes, DatabaseKey key, const Creation& creati
     if (outcomes.back().refusal == Filter::Refusal::full) break;
   }
   adds.tell();
-  if (creation.deadline != keyspace::no_deadline)
-    changes.tell_ahead(keyspace::Expires{.key = key, .deadline = creation.deadline});
   return &static_cast<Filter&>(changes.insert(place, std::move(*made), creation.deadline));
 }
 

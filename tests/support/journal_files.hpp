@@ -44,11 +44,11 @@ class JournalFiles final : public keyspace::MutationLog, public Telling<JournalF
     added(key, fingerprints);
   }
   void wait_for_adds() override {}
-  void gather(const keyspace::Mutation& change, const value::Value*) override { record(change); }
+  void gather(const keyspace::Mutation& change) override { record(change); }
+  void gathered_all(const value::Value&) override {}
   void append() override { end_frame(); }
   void append_others() override {}
-  void gather_added(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints,
-                    const value::Value&) override {
+  void gather_added(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints) override {
     begin_add();
     added(key, fingerprints);
   }

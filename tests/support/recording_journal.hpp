@@ -187,15 +187,20 @@ class RecordingJournal {
     }
     // No test of this journal has adds of several workers that must be waited for.
     void wait_for_adds() override {}
-    void gather(const keyspace::Mutation& change, const value::Value*) override { record(change); }
+    void gather(const keyspace::Mutation& change) override { record(change); }
+    void gathered_all(const value::Value&) override {}
     void append() override { append_waiting(); }
     void append_others() override {}
-    void gather_added(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints,
-                      const value::Value&) override {
+    void gather_added(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints) override {
       begin_add();
       added(key, fingerprints);
     }
-    void record(const keyspace::Mutation& change) override { waiting_.push_back(Recorded::of(change)); }
+    void record(const keyspace::Mutation& change) override {
+      waiting_.push_back(Recorded::of(change));
+      const auto* const made = std::get_if<keyspace::Made>(&change);
+      if (made != nullptr && made->deadline != keyspace::no_deadline)
+        record(keyspace::Expires{.key = made->key, .deadline = made->deadline});
+    }
 
     [[nodiscard]] keyspace::Admission admit(std::uint64_t bytes_max, keyspace::Change change) override {
       if (change == keyspace::Change::frees && journal_.takes_freeing) return keyspace::Admission::granted;

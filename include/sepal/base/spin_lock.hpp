@@ -1,5 +1,5 @@
-// A lock of one byte, held for a few writes. Each of very many small filters has one, and so has each shard
-// of a large filter.
+// A lock of one byte, held for a few writes, and by a log of the journal for the append of a frame. Each of
+// very many small filters has one, and so has each shard of a large filter.
 #pragma once
 
 #include <sepal/base/thread_annotations.hpp>

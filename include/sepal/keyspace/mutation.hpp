@@ -39,11 +39,13 @@ struct AdoptedValue {
 };
 
 // The key, which was free, names a new value. `head` is what its kind says of a value that is made
-// (KindRow::make_recorded).
+// (KindRow::make_recorded). A deadline is recorded as Expires right behind it, in one piece with it. So no
+// crash leaves the value without its deadline, and a reader of the record finds none here.
 struct Made {
   DatabaseKey key{};
   value::Kind kind{};
   std::span<const std::byte> head{};  // at most recorded_head_bytes_max
+  Deadline deadline = no_deadline;
 };
 
 // The value under the key has changed in place, or another of its kind has taken its place

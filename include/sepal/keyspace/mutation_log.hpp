@@ -69,12 +69,13 @@ class MutationLog {
   // of a key or none: an add waits for no such lock.
   virtual void wait_for_adds() = 0;
   // The change of a key, with its lock held: it will be made at once, and is gathered. Its views are valid
-  // during the call. `made`, if not null, is a value that no other worker has found yet, and of which the
-  // change tells: it is unrecorded until the append. The caller keeps it alive until then.
-  virtual void gather(const Mutation& change, const value::Value* made) = 0;
-  // The same for items that were added to such a value.
-  virtual void gather_added(DatabaseKey key, std::span<const Fingerprint> fingerprints,
-                            const value::Value& made) = 0;
+  // during the call.
+  virtual void gather(const Mutation& change) = 0;
+  // The same for items that were added to a value that no other worker has found yet.
+  virtual void gather_added(DatabaseKey key, std::span<const Fingerprint> fingerprints) = 0;
+  // Such a value is about to get its key, and all about it was gathered: until the append it is unrecorded.
+  // The caller keeps it alive until then.
+  virtual void gathered_all(const value::Value& made) = 0;
   // What was gathered is in the record when this returns. Any thread. The worker calls it
   // before it leaves the gate.
   virtual void append() = 0;

@@ -62,11 +62,11 @@ class Mutator {
     Mutex& mutex_;
   };
   // With a KeyLock, or with the gate closed: the record of a change comes before the change. Behind the
-  // change, call touch(). `made` is the value that the change makes, or null.
-  void tell_ahead(const Mutation& change, const value::Value* made = nullptr) {
+  // change, call touch().
+  void tell_ahead(const Mutation& change) {
     changed_ = true;
     if (log_ == nullptr) return;
-    if (shared()) return log_->gather(change, made);
+    if (shared()) return log_->gather(change);
     log_->record(change);
   }
   void touch(const Mutation& change) { keyspace_.watches().touch(change, keyspace_); }

@@ -24,6 +24,9 @@ static_assert(keyed_bytes + sizeof(AdoptedShape) + keyspace::recorded_image_byte
 static_assert(keyed_bytes + sizeof(BytesHead) + keyspace::recorded_head_bytes_max +
                   keyspace::written_bytes_max <=
               frame_body_bytes_max);
+static_assert(keyed_bytes + sizeof(BytesHead) + keyspace::recorded_head_bytes_max + sizeof(OperationHead) +
+                  sizeof(DeadlineShape) <=
+              frame_body_bytes_max);
 
 }  // namespace
 

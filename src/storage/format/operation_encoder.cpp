@@ -85,6 +85,10 @@ std::uint64_t operation_bytes_max(const keyspace::Mutation& change) {
         if constexpr (format::HasKey<Change>) bytes += made.key.key.size();
         format::each_field<Change>([&](const auto& field) { bytes += tail(made.*field.member).size(); });
         if constexpr (std::is_same_v<Change, keyspace::Changed>) bytes += made.head.size();
+        if constexpr (std::is_same_v<Change, keyspace::Made>) {
+          // It names no key: that of the operation before it is the same.
+          if (made.deadline != keyspace::no_deadline) bytes += format::fixed_bytes<keyspace::Expires>();
+        }
         return bytes;
       },
       change);
@@ -174,6 +178,9 @@ void OperationEncoder::added(DatabaseKey key, std::span<const Fingerprint> finge
 void OperationEncoder::record(const keyspace::Mutation& change) {
   const std::size_t before = bytes_.size();
   std::visit([this](const auto& made) { this->put(made); }, change);
+  const auto* const made = std::get_if<keyspace::Made>(&change);
+  if (made != nullptr && made->deadline != keyspace::no_deadline)
+    put(keyspace::Expires{.key = made->key, .deadline = made->deadline});
   SEPAL_ASSERT(bytes_.size() - before <= operation_bytes_max(change),
                "an operation takes more bytes than were reserved for it");
 }

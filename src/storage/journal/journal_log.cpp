@@ -91,27 +91,25 @@ void JournalLog::record(const keyspace::Mutation& change) {
   pending_.record(change);
 }
 
-// Another worker may have had this log append since the value was made: then it is recorded, but not all of
-// it. So each part of its record makes it unrecorded anew.
-void JournalLog::begin_gathering(const value::Value* made) {
-  gathered_.store(true, std::memory_order_relaxed);
-  if (made == nullptr || (!made_.empty() && made_.back() == made)) return;
-  made->set_unrecorded();
-  made_.push_back(made);
-}
-
-void JournalLog::gather(const keyspace::Mutation& change, const value::Value* made) {
+void JournalLog::gather(const keyspace::Mutation& change) {
   SEPAL_ASSERT(!in_group_ && !begins_frame(change), "a change that needs the closed gate");
   const SpinGuard lock(gathering_);
-  begin_gathering(made);
+  gathered_.store(true, std::memory_order_relaxed);
   record(change);
 }
 
-void JournalLog::gather_added(DatabaseKey key, std::span<const Fingerprint> fingerprints,
-                              const value::Value& made) {
+void JournalLog::gather_added(DatabaseKey key, std::span<const Fingerprint> fingerprints) {
   const SpinGuard lock(gathering_);
-  begin_gathering(&made);
+  gathered_.store(true, std::memory_order_relaxed);
   add_to_frame(key, fingerprints, true);
+}
+
+void JournalLog::gathered_all(const value::Value& made) {
+  const SpinGuard lock(gathering_);
+  // Another worker has had this log append since: then the value is recorded.
+  if (!gathered_.load(std::memory_order_relaxed)) return;
+  made.set_unrecorded();
+  made_.push_back(&made);
 }
 
 void JournalLog::append() {

@@ -9,6 +9,8 @@
 #include <sepal/value/image.hpp>
 #include <sepal/writers/bloom_writer.hpp>
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <random>
 #include <thread>
@@ -183,6 +185,40 @@ class World : public test::JournalFixture {
   Gate gate_{worker_count};
 };
 
+// A log which another worker has append whenever it can.
+class Interrupted final : public keyspace::MutationLog {
+ public:
+  Interrupted(keyspace::WorkerLog& log, std::function<void()> appended)
+      : log_(log), appended_(std::move(appended)) {}
+
+  [[nodiscard]] bool recording() const override { return log_.recording(); }
+  void begin_add() override { log_.begin_add(); }
+  void added_some(DatabaseKey key, std::span<const Fingerprint> items) override {
+    log_.added_some(key, items);
+  }
+  void added(DatabaseKey key, std::span<const Fingerprint> items) override { log_.added(key, items); }
+  void wait_for_adds() override { log_.wait_for_adds(); }
+  void gather(const keyspace::Mutation& change) override {
+    log_.gather(change);
+    append();
+  }
+  void gather_added(DatabaseKey key, std::span<const Fingerprint> items) override {
+    log_.gather_added(key, items);
+    append();
+  }
+  void gathered_all(const value::Value& made) override { log_.gathered_all(made); }
+  void append() override {
+    log_.append();
+    appended_();
+  }
+  void append_others() override { log_.append_others(); }
+  void record(const keyspace::Mutation& change) override { log_.record(change); }
+
+ private:
+  keyspace::WorkerLog& log_;
+  std::function<void()> appended_;
+};
+
 }  // namespace
 
 TEST_CASE("many workers change the same keys, and the journal tells exactly what is in memory") {
@@ -197,6 +233,32 @@ TEST_CASE("many workers change the same keys, and the journal tells exactly what
   test::Filters empty;
   test::make_tables(empty.keyspace, {0});
   REQUIRE(world.filters.keyspace.memory_used() == empty.keyspace.memory_used());
+}
+
+TEST_CASE("a filter is in the record with its deadline or not at all, whoever appends") {
+  World world(1);
+  while (world.log(0).admit(record_bytes) != Admission::granted) std::this_thread::yield();
+  Gate gate(1);
+  Limbo limbo(&gate);
+  std::size_t appended = 0;
+  Interrupted log(world.log(0), [&] {
+    ++appended;
+    const auto recorded = world.operations();
+    const auto count = [&](storage::format::Operation operation) {
+      return std::ranges::count(recorded, operation, &test::JournalOperation::operation);
+    };
+    CHECK(count(storage::format::Operation::made) == 1);
+    CHECK(count(storage::format::Operation::expires) == 1);
+  });
+  keyspace::Mutator changes(world.filters.keyspace, &log, &limbo);
+  const std::vector<std::string_view> items{"a", "b"};
+  std::vector<bloom::Filter::AddOutcome> outcomes;
+  REQUIRE(
+      writers::create(changes, {.key = "k"}, {.options = {}, .deadline = 1000, .items = items}, outcomes));
+  log.append();
+  CHECK(appended > 2);
+  const State in_memory = state_of(world.filters.keyspace);
+  CHECK(world.replayed() == in_memory);
 }
 
 TEST_CASE("a removal is recorded behind the adds that had begun, and later adds give up") {

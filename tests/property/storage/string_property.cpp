@@ -133,11 +133,11 @@ class Log final : public keyspace::MutationLog {
   }
   void added_some(DatabaseKey key, std::span<const Fingerprint> positions) override { added(key, positions); }
   void wait_for_adds() override {}
-  void gather(const keyspace::Mutation& change, const value::Value*) override { record(change); }
+  void gather(const keyspace::Mutation& change) override { record(change); }
+  void gathered_all(const value::Value&) override {}
   void append() override {}
   void append_others() override {}
-  void gather_added(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints,
-                    const value::Value&) override {
+  void gather_added(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints) override {
     begin_add();
     added(key, fingerprints);
   }

@@ -148,6 +148,17 @@ TEST_CASE("each operation has the bytes of the format") {
     CHECK(hexadecimal(encoder.bytes()) == head("0f") + bytes_head(64) + some_filter_bytes + some_layer_bytes);
     CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Made{.key = some_key}) + 64);
   }
+  SECTION("made with a deadline") {
+    const keyspace::Made made{.key = some_key, .kind = value::Kind::string, .deadline = 5};
+    encoder.record(made);
+    const std::string alone = hexadecimal(encoder.bytes());
+    CHECK(encoder.bytes().size() <= operation_bytes_max(made));
+    encoder.clear();
+    encoder.record(keyspace::Made{.key = some_key, .kind = value::Kind::string});
+    encoder.expires(some_key, 5);
+    CHECK(alone == hexadecimal(encoder.bytes()));
+    CHECK(operation_bytes_max(made) == encoder.bytes().size());
+  }
   SECTION("made of another kind") {
     const std::array<std::byte, 1> made_of{std::byte{0x11}};
     encoder.record(keyspace::Made{.key = some_key, .kind = value::Kind::string, .head = made_of});
