@@ -85,7 +85,7 @@ void KeyTable::insert(const HashedKey& key, ValuePtr value, Deadline deadline, L
 
 ValuePtr KeyTable::take(const HashedKey& key, const Found& found, Limbo& limbo) {
   count_deadline(found.deadline, no_deadline);
-  ValuePtr value = found.segment->take(found.index);
+  ValuePtr value = found.segment->take(found.index, limbo);
   const std::uint64_t long_bytes = StoredKey::heap_bytes(key.key.size());
   SEPAL_ASSERT(size() > 0 && long_key_bytes_ >= long_bytes, "a table loses more keys than it has");
   long_key_bytes_ -= long_bytes;

@@ -146,7 +146,7 @@ class KeyTable {
   void insert(const HashedKey& key, ValuePtr value, Limbo& limbo) {
     insert(key, std::move(value), no_deadline, limbo);
   }
-  // The key is there: `found` says where. Readers may still use the value.
+  // The key is there: `found` says where. Readers may still use the value. A view of the stored key ends.
   [[nodiscard]] ValuePtr take(const HashedKey& key, const Found& found, Limbo& limbo);
   // The same, and null when the key was not there.
   [[nodiscard]] ValuePtr take(const HashedKey& key, Limbo& limbo) {

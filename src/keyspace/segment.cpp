@@ -39,12 +39,11 @@ std::unique_ptr<Segment> Segment::create(std::uint32_t depth, std::size_t entry_
 }
 
 Segment::~Segment() {
-  // What a dead place has is this segment's own in any case.
-  if (moved_out_ && dead_ == 0) return;
+  if (moved_out_) return;
   for (std::size_t index = 0; index < used(); ++index) {
     Entry& entry = entries()[index];
     value::Value* const value = entry.value.load(std::memory_order_relaxed);
-    if (moved_out_ && value != nullptr) continue;
+    if (value == nullptr) continue;
     ValuePtr(value, false).reset();
     std::destroy_at(&entry);
   }
@@ -62,8 +61,9 @@ Segment::Found Segment::find(std::uint64_t hash, std::string_view key) const {
   // What stands at the places before it is complete.
   const std::size_t end = used_.load(std::memory_order_acquire);
   for (std::size_t index = find_tag(tag, 0, end); index != not_found; index = find_tag(tag, index + 1, end)) {
-    if (at(index).key.view() != key) continue;
-    if (value::Value* const named = value(index)) return {.index = index, .value = named};
+    // The value comes first: who finds it may look at the key, whatever is removed meanwhile.
+    value::Value* const named = value(index);
+    if (named != nullptr && at(index).key.view() == key) return {.index = index, .value = named};
   }
   return {};
 }
@@ -103,10 +103,12 @@ void Segment::copy_live(const Segment& other) {
     if (other.value(index) != nullptr) copy_from(other, index);
 }
 
-ValuePtr Segment::take(std::size_t index) {
-  ValuePtr value(entries()[index].value.exchange(nullptr, std::memory_order_acq_rel), false);
+ValuePtr Segment::take(std::size_t index, Limbo& limbo) {
+  Entry& entry = entries()[index];
+  ValuePtr value(entry.value.exchange(nullptr, std::memory_order_acq_rel), false);
   SEPAL_ASSERT(value != nullptr, "an entry is taken that the segment does not have");
   ++dead_;
+  entry.key.retire(limbo);
   return value;
 }
 

@@ -8,9 +8,10 @@
 // times.
 //
 // Readers take no lock. So a place is written once: an insert fills the next free place and then counts it,
-// and a removal leaves key and tag, and takes the value away. Such a place is *dead*. Nothing moves within a
-// block. The table moves the live entries to another block when this one is full, or has few of them; readers
-// may go on in the old one, which lives until they have left (base/limbo.hpp).
+// and a removal takes the value away. Such a place is *dead*: its tag stays, and nobody looks at its key,
+// whose bytes end with the readers that have found the value before (base/limbo.hpp). Nothing moves within a
+// block. The table copies the live entries to another block when this one is full, or has few of them;
+// readers may go on in the old one, which lives until they have left.
 //
 // Deadlines are there only when one of the keys has had one since the block was made. The segment also notes
 // a time before which none of its keys is due. A deadline that is moved back or goes leaves this time as it
@@ -41,7 +42,7 @@
 
 namespace sepal::keyspace {
 
-// A key, and a reference to its value: null at a dead place.
+// A key, and a reference to its value. At a dead place this is null, and the key is not to be looked at.
 struct Entry {
   StoredKey key;
   std::atomic<value::Value*> value;
@@ -92,14 +93,14 @@ class alignas(Entry) Segment {
   // Visits all live entries: visit(entry, value, deadline).
   template <class Visit>
   void visit_live(Visit visit) const;
-  // An index below the places that are used. Dead places count.
+  // An index below the places that are used. Dead places count: ask for the value before the key.
   [[nodiscard]] const Entry& at(std::size_t index) const { return entries()[index]; }
   [[nodiscard]] std::size_t used() const { return used_.load(std::memory_order_relaxed); }
 
   // The key must not be there, the value not be null, and the segment not be full.
   void insert(std::uint64_t hash, std::string_view key, ValuePtr value, Deadline deadline = no_deadline);
-  // The entry is live. Readers may still use the value.
-  [[nodiscard]] ValuePtr take(std::size_t index);
+  // The entry is live. Readers may still use the value and the key.
+  [[nodiscard]] ValuePtr take(std::size_t index, Limbo& limbo);
   // The same, and puts another value there, which is not null.
   [[nodiscard]] ValuePtr replace(std::size_t index, ValuePtr value);
 

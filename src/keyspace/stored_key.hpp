@@ -8,6 +8,7 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
+#include <sepal/base/limbo.hpp>
 
 #include <array>
 #include <cstddef>
@@ -17,7 +18,8 @@
 
 namespace sepal::keyspace {
 
-// Confined to the table that holds it. Moved, never copied.
+// Neither moved nor copied as an object. A segment copies its bytes for another segment, so that readers may
+// go on: then one of the two owns what they point to (segment.hpp).
 class StoredKey {
  public:
   static constexpr std::size_t inline_bytes_max = 15;
@@ -35,18 +37,18 @@ class StoredKey {
     std::memcpy(bytes_.data(), &copy, sizeof copy);
     store_little_endian<std::uint64_t>(bytes_.data() + sizeof copy, key.size() | marker << length_bits);
   }
-  // All zeros are the empty short key, so the destructor of the moved-from key frees nothing.
-  StoredKey(StoredKey&& other) noexcept : bytes_(other.bytes_) { other.bytes_ = {}; }
-  StoredKey& operator=(StoredKey&& other) noexcept {
-    if (this == &other) return *this;
-    release();
-    bytes_ = other.bytes_;
-    other.bytes_ = {};
-    return *this;
+  ~StoredKey() {
+    if (is_long()) delete[] pointer();
   }
-  ~StoredKey() { release(); }
+  StoredKey(const StoredKey&) = delete;
+  StoredKey& operator=(const StoredKey&) = delete;
 
-  // Valid until the key is moved or destroyed.
+  // In the place of the destructor, when readers may still be in the bytes.
+  void retire(Limbo& limbo) const {
+    if (is_long()) limbo.retire(pointer(), [](void* bytes) { delete[] static_cast<char*>(bytes); });
+  }
+
+  // Valid until the key ends.
   [[nodiscard]] std::string_view view() const {
     if (!is_long()) return {bytes_.data(), static_cast<std::size_t>(bytes_[last])};
     return {pointer(), static_cast<std::size_t>(tail() & ~(marker << length_bits))};
@@ -78,10 +80,6 @@ class StoredKey {
     std::memcpy(&pointer, bytes_.data(), sizeof pointer);
     return pointer;
   }
-  void release() {
-    if (is_long()) delete[] pointer();
-  }
-
   alignas(8) std::array<char, last + 1> bytes_{};
 };
 

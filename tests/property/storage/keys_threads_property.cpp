@@ -109,7 +109,12 @@ class World : public test::JournalFixture {
     }
   }
 
-  static std::string any_key(Worker& worker) { return "key " + std::to_string(worker.random() % 10); }
+  // Half of them are longer than an entry of the table.
+  static std::string any_key(Worker& worker) {
+    const std::uint64_t number = worker.random() % 10;
+    return "key " + std::to_string(number) +
+           (number % 2 == 0 ? "" : " with a name that has memory of its own");
+  }
 
   static std::vector<std::string> any_items(Worker& worker) {
     std::vector<std::string> items(1 + worker.random() % 12);
