@@ -76,8 +76,14 @@ Database& Keyspace::database(std::uint32_t number) const {
   return *databases_[number];
 }
 
+KeyPlace Keyspace::place_of(DatabaseKey key) const {
+  const Database& keys = database(key.database);
+  const HashedKey named = keys.hashed(key.key);
+  return {.key = key, .table = keys.part_of(named), .hash = named.hash};
+}
+
 // The memory of the tables joins the account when they are made.
-KeyPlace Keyspace::place_of(DatabaseKey key) {
+KeyPlace Keyspace::place_for(DatabaseKey key) {
   Database& keys = database(key.database);
   const HashedKey named = keys.hashed(key.key);
   std::uint64_t made_bytes = 0;
@@ -87,7 +93,7 @@ KeyPlace Keyspace::place_of(DatabaseKey key) {
 }
 
 void Keyspace::look(KeyPlace& place) {
-  const KeyTable::Found found = place.table->look(named(place));
+  const KeyTable::Found found = place.table == nullptr ? KeyTable::Found() : place.table->look(named(place));
   place.segment = found.segment;
   place.index = found.index;
   place.value = found.value;
@@ -371,7 +377,7 @@ Result<void> Keyspace::readopt(DatabaseKey key, ValuePtr value, Deadline deadlin
 
 // The bytes are counted before the pointers are moved away.
 void Keyspace::place(DatabaseKey key, ValuePtr value, Deadline deadline) {
-  KeyPlace at = place_of(key);
+  KeyPlace at = place_for(key);
   look(at);
   if (at.value == nullptr) {
     insert(at, std::move(value), deadline, at_once_);
@@ -461,7 +467,7 @@ void Keyspace::carry(const KeyPlace& from, DatabaseKey to) {
   ValuePtr moved = from.table->take(named(from), found(from), at_once_);
   count_table(*from.table, source_before);
   const std::uint64_t bytes = byte_count_of(*moved);
-  KeyPlace target = place_of(to);
+  KeyPlace target = place_for(to);
   look(target);
   // First: the value that goes may be the other end of the moved value's own mirror (BF.MIRROR with COMMIT).
   // Then there is no mirror to rename later.

@@ -34,6 +34,7 @@ value::Value& Mutator::insert(const KeyPlace& place, ValuePtr value, Deadline de
 bool Mutator::remove(DatabaseKey key, WallTime now, std::optional<Deadline> expected) noexcept {
   if (!shared()) return !expire(key, now) && told(keyspace_.remove(key), Removed{.key = key});
   KeyPlace place = keyspace_.place_of(key);
+  if (place.table == nullptr) return false;
   const KeyLock lock(*this, place);
   Keyspace::look(place);
   if (place.value == nullptr || place.deadline != expected.value_or(place.deadline)) return false;
@@ -87,6 +88,7 @@ bool Mutator::set_deadline(DatabaseKey key, Deadline deadline, std::optional<Dea
     return told(keyspace_.set_deadline(key, deadline), change);
   }
   KeyPlace place = keyspace_.place_of(key);
+  if (place.table == nullptr) return false;
   const KeyLock lock(*this, place);
   Keyspace::look(place);
   if (place.value == nullptr || place.deadline == deadline) return false;

@@ -200,7 +200,7 @@ Result<Filter*> create(Keyspace& keyspace, DatabaseKey key, const bloom::FilterO
 Result<Filter*> create(Mutator& changes, DatabaseKey key, const Creation& creation,
                        std::vector<Filter::AddOutcome>& outcomes) noexcept {
   Keyspace& keyspace = changes.keyspace();
-  keyspace::KeyPlace place = keyspace.place_of(key);
+  keyspace::KeyPlace place = keyspace.place_for(key);
   const Mutator::KeyLock lock(changes, place);
   changes.expire(place, creation.now);
   auto made = make(keyspace, keyspace.limits_of_new(place), creation.options);

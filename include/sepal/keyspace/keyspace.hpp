@@ -102,7 +102,7 @@ struct NamedKey {
 // Where a key is in the table, for the members *of one key*.
 struct KeyPlace {
   DatabaseKey key;
-  KeyTable* table = nullptr;
+  KeyTable* table = nullptr;  // null: the database has no tables, so no key
   std::uint64_t hash = 0;
   // What look() has found.
   Segment* segment = nullptr;
@@ -203,30 +203,33 @@ class Keyspace {
 
   // --- of one key -----------------------------------------------------------------------------------------
 
-  // Shared. The table of a key. The first key of a database makes its tables.
-  [[nodiscard]] KeyPlace place_of(DatabaseKey key);
-  // Finds the key in its table. Valid until that changes.
+  // Shared. The table of a key.
+  [[nodiscard]] KeyPlace place_of(DatabaseKey key) const;
+  // The same for a key that is to be inserted: makes the tables of a database that has none.
+  [[nodiscard]] KeyPlace place_for(DatabaseKey key);
+  // Finds the key in its table, if there is one. Valid until that changes.
   static void look(KeyPlace& place);
   // The key must be free, and the limits have admitted the value (limits_of_new). The table may take the
   // account past the limit by one step of its own growth.
   value::Value& insert(const KeyPlace& place, ValuePtr value, Deadline deadline, Limbo& limbo);
-  value::Value& insert(DatabaseKey key, ValuePtr value) {
-    return insert(place_of(key), std::move(value), no_deadline, at_once_);
-  }
   // look() has found the key.
   void remove(const KeyPlace& place, Limbo& limbo);
-  // False when there was no such key.
-  bool remove(DatabaseKey key);
   // Shared. Whether the key is past its deadline.
   [[nodiscard]] bool is_due(DatabaseKey key, WallTime now) const;
   void count_expired() { expired_count_.fetch_add(1, std::memory_order_relaxed); }
   // look() has found the key, with another deadline. With no_deadline it stays for ever.
   void set_deadline(const KeyPlace& place, Deadline deadline, Limbo& limbo);
-  // False, with nothing changed, when there is no such key or it has that deadline already.
-  bool set_deadline(DatabaseKey key, Deadline deadline);
 
   // --- exclusive ------------------------------------------------------------------------------------------
 
+  // As insert() above, without a deadline.
+  value::Value& insert(DatabaseKey key, ValuePtr value) {
+    return insert(place_for(key), std::move(value), no_deadline, at_once_);
+  }
+  // False when there was no such key.
+  bool remove(DatabaseKey key);
+  // False, with nothing changed, when there is no such key or it has that deadline already.
+  bool set_deadline(DatabaseKey key, Deadline deadline);
   // Puts a ready value under a key, replacing what is there. For loads and imports. Errors: key_too_long,
   // key_limit, memory_limit, out_of_range (there is no such database). The pointer is not null. The limit is
   // compared with all values and keys, without what the table keeps free. So values and keys that have fitted

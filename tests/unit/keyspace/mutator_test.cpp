@@ -56,6 +56,23 @@ TEST_CASE("the log gets no record of a call that changes nothing") {
   CHECK(fixture.told().size() == 1);
 }
 
+TEST_CASE("a request for a key makes no tables for a database without keys") {
+  Fixture fixture;
+  const std::uint64_t bytes = fixture.keys.memory_used();
+  const DatabaseKey key{.database = 3, .key = "a"};
+  Limbo limbo(nullptr);
+  for (Limbo* const shared : {static_cast<Limbo*>(nullptr), &limbo}) {
+    Mutator mutator(fixture.keys, &fixture.journal.log(0), shared);
+    CHECK_FALSE(mutator.remove(key));
+    CHECK_FALSE(mutator.expire(key, WallTime::max()));
+    CHECK_FALSE(mutator.set_deadline(key, 9));
+    CHECK_FALSE(mutator.set_deadline(key, keyspace::no_deadline, 9));
+  }
+  CHECK_FALSE(fixture.mutator.rename(3, "a", "b"));
+  CHECK_FALSE(fixture.mutator.move(key, 4));
+  CHECK(fixture.keys.memory_used() == bytes);
+}
+
 TEST_CASE("the log gets an adopted filter's image, or the number of its file") {
   Fixture fixture;
   const DatabaseKey key{.database = 2, .key = "a"};
