@@ -1,22 +1,22 @@
 #include "keyspace/database.hpp"
 
 #include <algorithm>
-#include <memory>
-#include <new>
+#include <utility>
 
 namespace sepal::keyspace {
 
-Database::Parts::Parts(std::uint64_t seed, KeyTable::Hash hash) {
-  for (std::size_t index = 0; index < part_count; ++index) {
-    const KeyTable::Range range{.first = static_cast<std::uint64_t>(index) << (64 - part_bits),
-                                .bits = part_bits};
-    ::new (static_cast<void*>(bytes_ + index * sizeof(KeyTable))) KeyTable(seed, hash, range);
-  }
+namespace {
+
+// A table cannot be moved, so the array is made of all of them at once.
+template <std::size_t... index>
+auto* made_parts(std::uint64_t seed, KeyTable::Hash hash, std::index_sequence<index...> /*parts*/) {
+  const auto range = [](std::uint64_t part) {
+    return KeyTable::Range{.first = part << (64 - Database::part_bits), .bits = Database::part_bits};
+  };
+  return new std::array<KeyTable, sizeof...(index)>{KeyTable(seed, hash, range(index))...};
 }
 
-Database::Parts::~Parts() {
-  for (std::size_t index = 0; index < part_count; ++index) std::destroy_at(&(*this)[index]);
-}
+}  // namespace
 
 Database::~Database() {
   delete parts_.load(std::memory_order_relaxed);
@@ -26,10 +26,10 @@ KeyTable& Database::part_for(const HashedKey& key, std::uint64_t& made_bytes) {
   if (KeyTable* const part = part_of(key)) return *part;
   const MutexLock lock(making_);
   if (parts_.load(std::memory_order_relaxed) == nullptr) {
-    auto parts = std::make_unique<Parts>(seed_, hash_);
+    Parts* const parts = made_parts(seed_, hash_, std::make_index_sequence<part_count>());
     // Before another worker finds them: what it adds is not counted here.
-    for (std::size_t index = 0; index < part_count; ++index) made_bytes += (*parts)[index].byte_count();
-    parts_.store(parts.release(), std::memory_order_release);
+    for (const KeyTable& part : *parts) made_bytes += part.byte_count();
+    parts_.store(parts, std::memory_order_release);
   }
   return *part_of(key);
 }
@@ -69,8 +69,8 @@ void Database::prefetch(std::span<const std::string_view> keys) const {
 
 std::uint64_t Database::size() const {
   std::uint64_t size = 0;
-  if (Parts* const parts = parts_.load(std::memory_order_acquire))
-    for (std::size_t index = 0; index < part_count; ++index) size += (*parts)[index].size();
+  if (const Parts* const parts = parts_.load(std::memory_order_acquire))
+    for (const KeyTable& part : *parts) size += part.size();
   return size;
 }
 
@@ -103,9 +103,10 @@ DeadlineSummary Database::deadlines() const {
 
 Deadline Database::due() const {
   Deadline due = no_deadline;
-  Parts* const parts = parts_.load(std::memory_order_acquire);
-  for (std::size_t index = 0; parts != nullptr && index < part_count; ++index) {
-    const Deadline of_part = (*parts)[index].due();
+  const Parts* const parts = parts_.load(std::memory_order_acquire);
+  if (parts == nullptr) return due;
+  for (const KeyTable& part : *parts) {
+    const Deadline of_part = part.due();
     if (due == no_deadline || (of_part != no_deadline && of_part < due)) due = of_part;
   }
   return due;

@@ -80,20 +80,7 @@ class Database {
   [[nodiscard]] ScanStep scan(const ScanRequest& request) const;
 
  private:
-  // An array of objects that are made in place, each with its own range.
-  class Parts {
-   public:
-    Parts(std::uint64_t seed, KeyTable::Hash hash);
-    ~Parts();
-    Parts(const Parts&) = delete;
-    Parts& operator=(const Parts&) = delete;
-    [[nodiscard]] KeyTable& operator[](std::size_t index) {
-      return *std::launder(reinterpret_cast<KeyTable*>(bytes_ + index * sizeof(KeyTable)));
-    }
-
-   private:
-    alignas(KeyTable) std::byte bytes_[part_count * sizeof(KeyTable)];
-  };
+  using Parts = std::array<KeyTable, part_count>;
   // Calls visit(part) for the parts from that of `hash_min` on, with their locks, until visit returns false.
   template <class Visit>
   void visit_parts(std::uint64_t hash_min, Visit visit) const;
@@ -102,7 +89,7 @@ class Database {
   std::uint64_t seed_;
   KeyTable::Hash hash_;
   std::atomic<Parts*> parts_{nullptr};  // owned
-  Mutex making_;
+  Mutex making_;                        // Lock order: inside the gate; no lock is taken inside it.
 };
 
 template <class Visit>

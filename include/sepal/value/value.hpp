@@ -36,8 +36,9 @@ class Value {
   Value& operator=(const Value&) = delete;
 
   [[nodiscard]] Kind kind() const { return kind_; }
-  // The pointers to this value. When it is 1, and the caller's pointer is under no key, no other thread can
-  // make another one.
+  // The pointers to this value, that of a limbo among them. When it is 1, and the caller's pointer is under
+  // no key, no other thread can make another one: a worker that has found the value before has left its
+  // batch.
   [[nodiscard]] std::uint32_t use_count() const {
     return references_.load(std::memory_order_acquire) & count_bits;
   }

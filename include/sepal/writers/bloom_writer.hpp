@@ -33,8 +33,9 @@ using keyspace::Mutator;
 [[nodiscard]] bool try_mirror(Mutator& changes, const Filter& source,
                               std::span<const std::string_view> items) noexcept;
 
-// Makes the plan that create() would need, so that it finds it ready when the gate is closed: planning takes
-// up to a millisecond.
+// For a request that is about to ask for the closed gate: makes the plan that create() needs, so that it
+// finds it ready there. Planning takes up to a millisecond. Where create() runs inside the shared gate, it
+// plans.
 void plan_ahead(const Keyspace& keyspace, const bloom::FilterOptions& options);
 // The same for add_alone(): the growth of the filter, and of its mirror's target.
 void plan_growth_ahead(const Keyspace& keyspace, const Filter& filter);
@@ -55,11 +56,11 @@ struct Creation {
 Result<Filter*> create(Mutator& changes, DatabaseKey key, const Creation& creation,
                        std::vector<Filter::AddOutcome>& outcomes) noexcept;
 Result<Filter*> create(Mutator& changes, DatabaseKey key, const bloom::FilterOptions& options) noexcept;
-// The same without a record, for one who has closed the gate.
-Result<Filter*> create(Keyspace& keyspace, DatabaseKey key, const bloom::FilterOptions& options);
 
 // --- exclusive --------------------------------------------------------------------------------------------
 
+// As create() above, without a record.
+Result<Filter*> create(Keyspace& keyspace, DatabaseKey key, const bloom::FilterOptions& options);
 // Adds one item, growing the filter. A key of `database` names it.
 Filter::AddOutcome add_alone(Keyspace& keyspace, std::uint32_t database, Filter& filter,
                              std::string_view item);

@@ -84,7 +84,7 @@ enum class Flag : std::uint32_t {
   no_mandatory_keys = 1u << 20,
   movable_keys = 1u << 21,
   // Sepal's own, not shown by COMMAND:
-  alone = 1u << 13,        // always run with the gate closed
+  alone = 1u << 13,        // run with the gate closed; but see shares_one_key
   unqueued = 1u << 16,     // runs at once between MULTI and EXEC
   runs_script = 1u << 22,  // runs a script
   integers = 1u << 24,     // run_together's answers are the integers 0 and 1 in RESP3 as well
@@ -93,8 +93,9 @@ enum class Flag : std::uint32_t {
   // Requests in a pipeline that differ in their key are taken together, so that the memory of their keys
   // comes in one wait. For a key behind the name, at most one word behind the key, and short replies.
   key_after_key = 1u << 27,
-  shares_one_key = 1u << 28,  // alone, but for a request with one key, which shares the gate
-  outside_multi = 1u << 17,   // refused between MULTI and EXEC, although the reference takes it there
+  // Beside `alone`: a request with one key shares the gate, as long as there is no mirror.
+  shares_one_key = 1u << 28,
+  outside_multi = 1u << 17,  // refused between MULTI and EXEC, although the reference takes it there
 };
 struct Flags {
   std::uint32_t bits = 0;
