@@ -261,6 +261,9 @@ void Session::take_requests(Batch& batch, bool alone) {
   // A client that waits for each reply has sent nothing behind its request.
   if (input_.unparsed().empty() || client_.skips_a_reply()) return;
   const std::size_t word_count = batch.pending.size();
+  // A request that is cut goes on with the parser's words, in the next batch too.
+  if (word_count > neighbour_words + neighbour_tail_max || parser_.consumed() > command::whole_bytes_max)
+    return;
   if (batch.pending_spec != nullptr && batch.pending_spec->flags.has(command::Flag::key_after_key))
     return take_similar(batch);
   if (!command::Dispatcher::runs_together(batch.pending_spec, word_count)) return;
@@ -280,7 +283,9 @@ void Session::take_requests(Batch& batch, bool alone) {
 // key after the other.
 void Session::take_similar(Batch& batch) {
   std::array<std::string_view, similar_max + 1> room;
-  const auto keys = batch.neighbours.take_similar(parser_, input_.unparsed(), batch.pending, room);
+  // None of them is cut.
+  const std::string_view input = input_.unparsed().substr(0, command::whole_bytes_max);
+  const auto keys = batch.neighbours.take_similar(parser_, input, batch.pending, room);
   if (keys.empty()) return;
   input_.consume(parser_.consumed());
   environment_.dispatcher.prefetch(client_, keys);

@@ -116,6 +116,34 @@ TEST_CASE("a request of few large items runs in parts too") {
   CHECK(same(world.taken_output(), array_of(count, yes)));
 }
 
+TEST_CASE("a long request of keys runs once, whatever stands behind it") {
+  PreciseWorld world;
+  const std::string few = request({"EXISTS", "a", "b"});
+  const std::string no = ":0\r\n";
+  std::string sent;
+  std::string expected;
+  SECTION("many keys") {
+    sent = long_request({"DEL"}) + ping;
+    expected = no + pong;
+  }
+  SECTION("few long keys before short ones") {
+    sent = long_request({"EXISTS"}, 2, command::whole_bytes_max) + few + few + ping;
+    expected = repeated(no, 3) + pong;
+  }
+  SECTION("few long keys among short ones") {
+    sent = few + long_request({"EXISTS"}, 2, command::whole_bytes_max) + request({"EXISTS", "c", "d"}) + ping;
+    expected = repeated(no, 3) + pong;
+  }
+  const StandingClock::Slow slow(batch_time_max);
+  std::string_view bytes = sent;
+  while (!bytes.empty()) {
+    world.receive(bytes);
+    world.run();
+  }
+  for (int batches = 0; batches < 100; ++batches) world.run();
+  CHECK(same(world.taken_output(), expected));
+}
+
 TEST_CASE("a long request is one call, with the time of all its parts") {
   PreciseWorld world;
   const auto& stats =
