@@ -195,6 +195,8 @@ void JournalLog::append_frame() {
 std::uint64_t JournalLog::seal_record(bool answered_known) {
   SEPAL_ASSERT(!gathered_.load(std::memory_order_relaxed),
                "a worker leaves the gate with changes that it gathered");
+  // As in commit().
+  if (core_.is_large(reserve_)) core_.trim(reserve_);
   // The position is read after this wait, so it covers the frames that were waited for.
   if (answered_known) {
     append_others();

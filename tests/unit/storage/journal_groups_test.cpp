@@ -299,7 +299,8 @@ TEST_CASE_METHOD(Groups, "a worker gives back what a group did not use of its ro
   }
 }
 
-TEST_CASE_METHOD(Groups, "a worker gives back at the commit what a request did not use of its room") {
+TEST_CASE_METHOD(Groups, "a worker gives back at the end of a batch what a request did not use of its room") {
+  const bool shared = GENERATE(false, true);
   open(test::small_journal, 0, 2);
   const std::uint64_t room = 2 * test::small_segment_room - test::small_segment_bytes / 8;
   const std::uint64_t usual = test::small_segment_bytes / 64;
@@ -307,8 +308,16 @@ TEST_CASE_METHOD(Groups, "a worker gives back at the commit what a request did n
     std::uint64_t most = room / 2;
     while (log(0).admit(most + 8) == Admission::granted) most += 8;
     CHECK(log(1).admit(usual + 8) == Admission::later);
-    remove_many(removals, 1500);
-    log(0).commit();
+    if (shared) {
+      const std::string name = name_of(removals, 1500);
+      if (removals != 0) log(0).gather(keyspace::Removed{{.database = 0, .key = name}});
+      log(0).append();
+      CHECK(log(1).admit(usual + 8) == Admission::later);
+      static_cast<void>(log(0).seal_record(false));
+    } else {
+      remove_many(removals, 1500);
+      log(0).commit();
+    }
     CHECK(log(1).admit(usual + 8) == Admission::granted);
     log(1).commit();
     // Gives everything back.
