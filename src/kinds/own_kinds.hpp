@@ -2,11 +2,12 @@
 #pragma once
 
 #include <sepal/bloom/kind/kind.hpp>
+#include <sepal/cuckoo/kind/kind.hpp>
 #include <sepal/strings/kind.hpp>
 #include <sepal/value/kind_row.hpp>
 
 namespace sepal::value {
 
-inline constexpr const KindRow* own_kinds[] = {&bloom::bloom_row, &strings::string_row};
+inline constexpr const KindRow* own_kinds[] = {&bloom::bloom_row, &strings::string_row, &cuckoo::cuckoo_row};
 
 }  // namespace sepal::value

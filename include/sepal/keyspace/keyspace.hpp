@@ -201,6 +201,12 @@ class Keyspace {
   // The same for a key that was looked up.
   [[nodiscard]] Result<value::Limits> limits_of_new(const KeyPlace& place) const;
 
+  // A value of `database` has taken so many bytes more; below 0: it has given them back. The value's
+  // KindRow::byte_count says the same.
+  void resized_by(std::uint32_t database, std::int64_t bytes) {
+    count_value(database, 0, static_cast<std::uint64_t>(bytes));
+  }
+
   // --- of one key -----------------------------------------------------------------------------------------
 
   // Shared. The table of a key.

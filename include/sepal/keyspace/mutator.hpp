@@ -61,6 +61,11 @@ class Mutator {
    private:
     Mutex& mutex_;
   };
+  // Calls end(object) when no other worker can read the object any more; none finds it from now on.
+  void retire(void* object, void (*end)(void*)) {
+    if (shared()) return limbo_->retire(object, end);
+    end(object);
+  }
   // With a KeyLock, or with the gate closed: the record of a change comes before the change. Behind the
   // change, call touch().
   void tell_ahead(const Mutation& change) {

@@ -27,7 +27,7 @@
 namespace sepal::value {
 
 // The numbers stand in files (docs/formats.md), and are the indexes of `kinds` (kind_row.hpp).
-enum class Kind : std::uint8_t { bloom = 0, string = 1 };
+enum class Kind : std::uint8_t { bloom = 0, string = 1, cuckoo = 2 };
 
 // Any thread may make and drop pointers to a value. A kind says how its other members are guarded.
 class Value {

@@ -3,6 +3,7 @@
 
 #include <sepal/bloom/filter/filter.hpp>
 #include <sepal/command/run/context.hpp>
+#include <sepal/cuckoo/native/filter.hpp>
 #include <sepal/resp/reply.hpp>
 
 #include <array>
@@ -30,6 +31,7 @@ class Scratch {
   }
 
   std::vector<bloom::Filter::AddOutcome> outcomes;  // of the request that runs
+  std::vector<cuckoo::Filter::AddOutcome> cuckoo_outcomes;
   std::vector<std::string_view> part_words;         // of the part of a long request that runs
   resp::Reply part_reply;
   std::vector<std::string_view> queued_words;  // of a command that a transaction queues

@@ -19,6 +19,7 @@ extern const Rows client_rows;
 extern const Rows command_rows;
 extern const Rows config_rows;
 extern const Rows connection_rows;
+extern const Rows cuckoo_rows;
 extern const Rows expire_rows;
 extern const Rows import_bitmap_rows;
 extern const Rows info_rows;
@@ -41,7 +42,7 @@ extern const Rows whole_rows;
 // All of them.
 inline constexpr const Rows* own_families[] = {
     &absent_rows,        &acl_rows,      &bit_field_rows,   &bitmap_rows,     &bloom_rows,
-    &client_rows,        &command_rows,  &config_rows,      &connection_rows, &expire_rows,
+    &client_rows,        &command_rows,  &config_rows,      &connection_rows, &cuckoo_rows,     &expire_rows,
     &import_bitmap_rows, &info_rows,     &key_rows,         &latency_rows,    &mirror_rows,
     &monitor_rows,       &object_rows,   &replication_rows, &scan_rows,       &script_rows,
     &server_rows,        &slow_log_rows, &stats_rows,       &string_rows,     &transaction_rows,

@@ -15,8 +15,9 @@ namespace sepal::command {
 inline constexpr std::string_view category_names[] = {
     "keyspace", "read",        "write",      "set",         "sortedset", "list",  "hash", "string",
     "bitmap",   "hyperloglog", "geo",        "stream",      "pubsub",    "admin", "fast", "slow",
-    "blocking", "dangerous",   "connection", "transaction", "scripting", "bloom"};
-static_assert(std::size(category_names) == static_cast<std::size_t>(Category::bloom) + 1);
+    "blocking", "dangerous",   "connection", "transaction", "scripting", "bloom",
+    "cuckoo"};
+static_assert(std::size(category_names) == static_cast<std::size_t>(Category::cuckoo) + 1);
 
 // The category of a name in any case, without an '@'; empty if there is none.
 [[nodiscard]] constexpr Categories category_of(std::string_view name) {

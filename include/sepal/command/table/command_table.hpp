@@ -148,7 +148,8 @@ enum class Category : std::uint8_t {
   connection,
   transaction,
   scripting,
-  bloom
+  bloom,
+  cuckoo
 };
 // A set of them.
 struct Categories {

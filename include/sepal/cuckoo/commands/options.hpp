@@ -1,0 +1,63 @@
+// The options of CF.RESERVE, CF.INSERT and CF.INSERTNX.
+//
+// Options are read by position, as whole words in any case, as those of BF.INSERT (decisions/0004). The
+// reference looks for option words anywhere, even in the key, and ignores words that it does not know.
+#pragma once
+
+#include <sepal/base/parsed.hpp>
+#include <sepal/cuckoo/native/plan.hpp>
+
+#include <span>
+#include <string_view>
+#include <variant>
+
+namespace sepal::cuckoo {
+
+namespace text {
+
+inline constexpr std::string_view bad_capacity = "Bad capacity";
+inline constexpr std::string_view reserve_capacity_range =
+    "Capacity must be in the range [2 * BUCKETSIZE, 1073741824]";
+inline constexpr std::string_view insert_capacity_range =
+    "Capacity must be in the range [cf-bucket-size * 2, 1073741824]";
+inline constexpr std::string_view bad_iterations = "Couldn't parse MAXITERATIONS";
+inline constexpr std::string_view iterations_range = "MAXITERATIONS: value must be in the range [1, 65535]";
+inline constexpr std::string_view bad_bucket_size = "Couldn't parse BUCKETSIZE";
+inline constexpr std::string_view bucket_size_range = "BUCKETSIZE: value must be in the range [1, 255]";
+inline constexpr std::string_view bad_expansion = "Couldn't parse EXPANSION";
+inline constexpr std::string_view expansion_range = "EXPANSION: value must be in the range [0, 32768]";
+// Sepal's own option.
+inline constexpr std::string_view bad_rate = "Couldn't parse ERROR";
+inline constexpr std::string_view rate_range = "ERROR: value must be in the range (0, 1)";
+inline constexpr std::string_view unknown_word = "Unknown argument received";
+
+inline constexpr std::string_view not_found = "ERR not found";
+inline constexpr std::string_view nothing_to_delete_from = "Not found";
+inline constexpr std::string_view nothing_to_compact = "Cuckoo filter was not found";
+inline constexpr std::string_view full = "Filter is full";
+inline constexpr std::string_view no_memory = "ERR Insufficient memory";
+
+}  // namespace text
+
+struct TooFewWords {};
+
+// `words` follow the key: capacity [BUCKETSIZE n] [MAXITERATIONS n] [EXPANSION n] [ERROR rate], in any order.
+// The first error of the reference's order is answered: the capacity's word, MAXITERATIONS, BUCKETSIZE,
+// EXPANSION, ERROR, the capacity's range. An option without a value gives TooFewWords.
+[[nodiscard]] std::variant<Options, Refusal, TooFewWords> parse_reserve(
+    std::span<const std::string_view> words, const Options& defaults);
+
+struct InsertRequest {
+  Options options;
+  bool create = true;
+  std::span<const std::string_view> items;  // at least one
+};
+// `words` follow the key: [CAPACITY n] [ERROR rate] [NOCREATE] ITEMS item ... Reports the first bad word from
+// the left.
+[[nodiscard]] std::variant<InsertRequest, Refusal, TooFewWords> parse_insert(
+    std::span<const std::string_view> words, const Options& defaults);
+
+// What RedisBloom would answer as the number of buckets of a new filter.
+[[nodiscard]] std::uint64_t bucket_count(const Options& options);
+
+}  // namespace sepal::cuckoo

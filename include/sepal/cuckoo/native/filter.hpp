@@ -1,0 +1,150 @@
+// A filter that deletes. Its items are hashes in the cells of its layers (plan.hpp): a multiset, so a copy
+// that was added can be taken back.
+//
+// What is promised. An item of which more copies were added than removed is found. A removal of an item that
+// was never added finds nothing, but for the filter's rate of error; then it takes the copy of an item with
+// the same identity, and no other. Such an item may be denied from then on.
+//
+// Threads. Members are *shared* or *exclusive*, as those of bloom::Filter. Look-ups lock nothing; an add or a
+// removal locks the cells of its item.
+//
+// Records. Each change of a cell has a number: the next of that cell. A record of a change is 16 bytes, as a
+// Fingerprint: the item's hash, and
+//
+//     bits 0..31  the number's low half    32..39  the layer    40  1: removed
+//
+// A cell in an image has the number of its last change, so a replay leaves out what the image has. Changes of
+// several workers may be in the journal in any order. They commute: a removal that a replay finds before its
+// add waits for that.
+#pragma once
+
+#include <sepal/base/hash.hpp>
+#include <sepal/base/result.hpp>
+#include <sepal/base/spin_lock.hpp>
+#include <sepal/cuckoo/native/memory.hpp>
+#include <sepal/cuckoo/native/plan.hpp>
+#include <sepal/value/add_recorder.hpp>
+#include <sepal/value/kind_row.hpp>
+#include <sepal/value/value.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace sepal::cuckoo {
+
+class Cell;
+class Filter;
+class Layer;
+class Stills;
+struct ItemPlace;
+using FilterPtr = boost::intrusive_ptr<Filter>;
+
+enum class Refusal : std::uint8_t { none, full, no_memory };
+
+class Filter final : public value::Value {
+ public:
+  static constexpr value::Kind own_kind = value::Kind::cuckoo;
+
+  // Errors: out_of_memory.
+  static Result<FilterPtr> create(const Plan& plan);
+
+  ~Filter();
+
+  // --- shared ---------------------------------------------------------------------------------------------
+
+  [[nodiscard]] const Plan& plan() const { return plan_; }
+  void contains(std::span<const std::string_view> items, std::span<bool> present) const;
+  // The copies of the item, and of others with its identity.
+  [[nodiscard]] std::uint64_t count(std::string_view item) const;
+
+  enum class AddIf : std::uint8_t { always, absent };
+  struct AddOutcome {
+    bool added = false;
+    Refusal refusal = Refusal::none;
+  };
+  // False, with nothing done, if the recorder refuses (value::AddRecorder::begin). `recorder` may be null.
+  bool add(std::span<const std::string_view> items, AddIf condition, Memory& memory,
+           std::vector<AddOutcome>& outcomes, value::AddRecorder* recorder);
+  // Removes a copy of each item. False as add().
+  bool remove(std::span<const std::string_view> items, Memory& memory, std::span<bool> removed,
+              value::AddRecorder* recorder);
+
+  // Sums over all cells; each cell at some instant.
+  [[nodiscard]] std::uint64_t item_count() const;
+  [[nodiscard]] std::uint64_t removed_count() const;
+  [[nodiscard]] std::uint64_t change_count() const;
+  [[nodiscard]] std::uint32_t layer_count() const { return layer_count_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::uint64_t byte_count() const { return bytes_.load(std::memory_order_relaxed); }
+  // A number that no other filter of this process has or had.
+  [[nodiscard]] std::uint64_t identity() const { return identity_; }
+
+  struct LayerFigures {
+    LayerPlan plan;
+    std::uint64_t items = 0;
+    std::uint64_t cells = 0;
+    std::uint64_t slots = 0;  // quotients of all cells
+    std::uint64_t bytes = 0;  // of their lines
+    double rate = 0;  // at which it errs now
+  };
+  [[nodiscard]] std::vector<LayerFigures> layers() const;
+
+  // --- exclusive ------------------------------------------------------------------------------------------
+
+  // Repeats records. False: the filter could not have made them.
+  bool repeat(std::span<const Fingerprint> records);
+  // No more records come.
+  void end_repeating();
+  // CF.COMPACT: the count of removals begins anew.
+  void compact();
+
+  // --- its image (kind.cpp) -------------------------------------------------------------------------------
+
+  // A filter of an image, whose body is still zeros: body_bytes of them. Errors: out_of_memory.
+  static Result<FilterPtr> make(const Plan& plan, std::uint64_t body_bytes);
+  void fill_body(std::uint64_t offset, std::span<const std::byte> from);
+  // Errors: damaged.
+  Result<void> complete();
+  [[nodiscard]] std::unique_ptr<value::Still> freeze() const;
+
+ private:
+  explicit Filter(const Plan& plan);
+
+  [[nodiscard]] std::uint64_t hash_of(std::string_view item) const {
+    return fingerprint_of(item, plan_.options.seed).low;
+  }
+  [[nodiscard]] Layer& layer(std::uint32_t index) const {
+    return *layers_[index].load(std::memory_order_acquire);
+  }
+  [[nodiscard]] bool contains(std::uint64_t hash) const;
+  [[nodiscard]] bool contains_locked(const ItemPlace& at, const Cell& home) const;
+  // Calls step(hash) for each item, with what it reads first fetched ahead.
+  template <class Step>
+  void each_hash(std::span<const std::string_view> items, Step step) const;
+  AddOutcome add(std::uint64_t hash, AddIf condition, Memory& memory, Fingerprint& record);
+  bool remove(std::uint64_t hash, Memory& memory, Fingerprint& record);
+  // Null: no memory.
+  Layer* layer_made(std::uint32_t index, Memory& memory);
+  enum class Repeated : std::uint8_t { done, not_yet, impossible };
+  Repeated repeat(const Fingerprint& record);
+
+  const Plan plan_;
+  const std::uint64_t identity_;
+  std::atomic<std::uint64_t> bytes_{0};
+  std::atomic<std::uint64_t> taken_{0};     // items of a filter that does not scale
+  std::atomic<std::uint64_t> compacted_{0};  // how often
+  std::atomic<std::uint32_t> layer_count_{0};
+  SpinLock layers_lock_;
+  std::array<std::atomic<Layer*>, layer_count_max> layers_{};
+  std::shared_ptr<Stills> stills_;
+  std::vector<Fingerprint> waiting_;  // records of which the replay has not seen what they need
+  struct Body;  // of an image: the cells that were loaded have their lines there
+  std::unique_ptr<Body> body_;
+};
+
+}  // namespace sepal::cuckoo

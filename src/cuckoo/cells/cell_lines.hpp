@@ -1,0 +1,233 @@
+// The lines of a cell: a quotient filter of at most 64 KiB, as it stands in memory and in images.
+//
+// An entry is a quotient and a remainder. The cell has the entries as a multiset, and its bytes follow from
+// them alone, whatever the order of adds and removals.
+//
+// Entries of one quotient are a run: they stand side by side, in the order of their remainders. Runs stand in
+// the order of their quotients. A run begins at the slot of its quotient's number, or later if that slot is
+// taken by the runs before it. A line of 64 bytes has S slots:
+//
+//     offset      8 bits     the slots at the front of the line that runs of earlier lines take
+//     occupied    S bits     bit i: there is a run of quotient i of this line
+//     run end     S bits     bit i: slot i has the last entry of a run
+//     remainders  S times r bits
+//
+// After Pandey, Bender, Johnson, Patro: A General-Purpose Counting Filter: Making Every Bit Count (2017), "rank
+// and select quotient filter". There the offset is of blocks of 64 slots; here a block is a line.
+//
+// The last lines have no quotients: runs of the lines before them end there.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "cuckoo/cells/line_bits.hpp"
+
+namespace sepal::cuckoo {
+
+inline constexpr unsigned remainder_bits_max = 48;
+
+// How many quotients and lines a cell has.
+class CellShape {
+ public:
+  static constexpr std::uint32_t line_count_max = 1024;
+
+  // A cell without lines.
+  CellShape() = default;
+  // `quotient_count` is 1 to quotients_max(remainder_bits); `remainder_bits` 1 to remainder_bits_max.
+  CellShape(std::uint32_t quotient_count, unsigned remainder_bits)
+      : quotient_count_(quotient_count),
+        remainder_bits_(static_cast<std::uint8_t>(remainder_bits)),
+        slots_per_line_(static_cast<std::uint8_t>(slots_of_line(remainder_bits))) {}
+
+  [[nodiscard]] static constexpr unsigned slots_of_line(unsigned remainder_bits) {
+    constexpr unsigned offset_bits = 8;
+    const unsigned slots = (line_bit_count - offset_bits) / (remainder_bits + 2);
+    return slots < word_bits ? slots : word_bits;
+  }
+  // The most quotients that a cell of line_count_max lines has.
+  [[nodiscard]] static constexpr std::uint32_t quotients_max(unsigned remainder_bits) {
+    return (line_count_max - spill_max) * slots_of_line(remainder_bits);
+  }
+
+  [[nodiscard]] std::uint32_t quotient_count() const { return quotient_count_; }
+  [[nodiscard]] unsigned remainder_bits() const { return remainder_bits_; }
+  [[nodiscard]] unsigned slots_per_line() const { return slots_per_line_; }
+  // Lines with quotients, and those behind them.
+  [[nodiscard]] std::uint32_t line_count() const {
+    if (quotient_count_ == 0) return 0;
+    const std::uint32_t lines = (quotient_count_ + slots_per_line_ - 1) / slots_per_line_;
+    const std::uint32_t spill = 1 + lines / 8;
+    return lines + (spill < spill_max ? spill : spill_max);
+  }
+  [[nodiscard]] std::size_t byte_count() const { return std::size_t{line_count()} * line_bytes; }
+  [[nodiscard]] std::uint32_t line_of(std::uint32_t slot) const {
+    return static_cast<std::uint32_t>((slot * reciprocals[slots_per_line_]) >> 32);
+  }
+
+  friend bool operator==(const CellShape&, const CellShape&) = default;
+
+ private:
+  static constexpr std::uint32_t spill_max = 6;
+
+  std::uint32_t quotient_count_ = 0;
+  std::uint8_t remainder_bits_ = 0;
+  std::uint8_t slots_per_line_ = 0;
+
+  // slot * reciprocal >> 32 is slot / slots_per_line, for slots below 2^24.
+  static constexpr auto reciprocals = [] {
+    std::array<std::uint64_t, word_bits + 1> all{};
+    for (unsigned slots = 1; slots <= word_bits; ++slots) all[slots] = (std::uint64_t{1} << 32) / slots + 1;
+    return all;
+  }();
+};
+
+// Does not own the lines. The members before "writers" may be called while one writer changes the lines: then
+// they end, and their answer may be wrong. The others are of one writer alone.
+class CellLines {
+ public:
+  // `lines` has shape.byte_count() bytes; zeros are a cell without entries.
+  CellLines(const CellShape& shape, std::uint64_t* lines)
+      : shape_(shape), lines_(lines), line_count_(shape.line_count()) {}
+
+  [[nodiscard]] const CellShape& shape() const { return shape_; }
+
+  // How often an entry is there, counted up to `max`, which is at least 1.
+  [[nodiscard]] std::uint32_t count(std::uint32_t quotient, std::uint64_t remainder, std::uint32_t max) const;
+  // The address that is read first for this quotient. The lines need not be there any more.
+  [[nodiscard]] static const void* first_read(const CellShape& shape, const std::uint64_t* lines,
+                                              std::uint32_t quotient) {
+    return lines + std::size_t{shape.line_of(quotient)} * line_words;
+  }
+
+  // --- writers --------------------------------------------------------------------------------------------
+
+  // False, with nothing changed, if there is no room.
+  [[nodiscard]] bool insert(std::uint32_t quotient, std::uint64_t remainder);
+  // False if the entry is not there.
+  bool remove(std::uint32_t quotient, std::uint64_t remainder);
+
+  // Calls to(quotient, remainder) for each entry, in the order of both. False, after some of them, if the
+  // bytes are those of no cell.
+  template <class To>
+  [[nodiscard]] bool each(To to) const;
+
+ private:
+  friend class CellBuilder;
+  using Slot = std::uint32_t;
+  static constexpr unsigned offset_max = 255;
+  static constexpr unsigned occupied_at = 8;
+
+  [[nodiscard]] Line line(std::uint32_t at) const { return lines_ + std::size_t{at} * line_words; }
+  [[nodiscard]] unsigned run_ends_at() const { return occupied_at + shape_.slots_per_line(); }
+  [[nodiscard]] unsigned remainders_at() const { return occupied_at + 2 * shape_.slots_per_line(); }
+  [[nodiscard]] unsigned offset(std::uint32_t at) const {
+    return static_cast<unsigned>(load_word(line(at)) & offset_max);
+  }
+  void set_offset(std::uint32_t at, unsigned offset) {
+    store_word(line(at), (load_word(line(at)) & ~std::uint64_t{offset_max}) | offset);
+  }
+  [[nodiscard]] std::uint64_t occupied(std::uint32_t at) const {
+    return load_bits(line(at), occupied_at, shape_.slots_per_line());
+  }
+  [[nodiscard]] std::uint64_t run_ends(std::uint32_t at) const {
+    return load_bits(line(at), run_ends_at(), shape_.slots_per_line());
+  }
+  [[nodiscard]] Slot slot_count() const { return line_count_ * shape_.slots_per_line(); }
+
+  struct Place {
+    std::uint32_t line;
+    unsigned slot;  // of the line
+  };
+  [[nodiscard]] Place place(Slot slot) const {
+    const std::uint32_t at = shape_.line_of(slot);
+    return {.line = at, .slot = slot - at * shape_.slots_per_line()};
+  }
+  [[nodiscard]] bool is_run_end(Slot slot) const {
+    const Place at = place(slot);
+    return load_bits(line(at.line), run_ends_at() + at.slot, 1) != 0;
+  }
+  void set_run_end(Slot slot, bool ends) {
+    const Place at = place(slot);
+    store_bits(line(at.line), run_ends_at() + at.slot, 1, ends ? 1 : 0);
+  }
+  [[nodiscard]] std::uint64_t remainder(Slot slot) const {
+    const Place at = place(slot);
+    return load_bits(line(at.line), remainders_at() + at.slot * shape_.remainder_bits(),
+                     shape_.remainder_bits());
+  }
+  void set_remainder(Slot slot, std::uint64_t remainder) {
+    const Place at = place(slot);
+    store_bits(line(at.line), remainders_at() + at.slot * shape_.remainder_bits(), shape_.remainder_bits(),
+               remainder);
+  }
+  [[nodiscard]] bool is_occupied(std::uint32_t quotient) const {
+    const Place at = place(quotient);
+    return load_bits(line(at.line), occupied_at + at.slot, 1) != 0;
+  }
+  void set_occupied(std::uint32_t quotient, bool occupied) {
+    const Place at = place(quotient);
+    store_bits(line(at.line), occupied_at + at.slot, 1, occupied ? 1 : 0);
+  }
+
+  // The slot behind the last run whose quotient is at most this one; less than quotient + 1 if that slot is
+  // free. Nothing if the bytes contradict themselves.
+  [[nodiscard]] std::optional<Slot> runs_end(std::uint32_t quotient) const;
+  // The first free slot from `from` on; slot_count() if there is none.
+  [[nodiscard]] Slot first_free(Slot from) const;
+  // The slot before the first one, from `run_end` on, that is free or begins a run at its quotient's slot.
+  [[nodiscard]] Slot last_moved(std::uint32_t quotient, Slot run_end) const;
+  // The run's slots; the quotient is occupied.
+  struct Run {
+    Slot begin;
+    Slot end;  // behind the last
+  };
+  [[nodiscard]] std::optional<Run> run_of(std::uint32_t quotient) const;
+  // Moves the slots [from, to) up by one, or [from + 1, to + 1) down by one, with their run ends.
+  void move_up(Slot from, Slot to);
+  void move_down(Slot from, Slot to);
+
+  CellShape shape_;
+  std::uint64_t* lines_;
+  std::uint32_t line_count_;
+};
+
+// Writes the entries of a cell in their order.
+class CellBuilder {
+ public:
+  // The lines are zeros.
+  explicit CellBuilder(CellLines to) : to_(to) {}
+  // The entries come in the order of quotient and remainder. False if there is no room.
+  [[nodiscard]] bool add(std::uint32_t quotient, std::uint64_t remainder);
+
+ private:
+  CellLines to_;
+  CellLines::Slot next_ = 0;  // behind the last entry
+  std::uint32_t quotient_ = 0;
+  bool any_ = false;
+};
+
+template <class To>
+bool CellLines::each(To to) const {
+  Slot next = 0;
+  for (std::uint32_t at = 0; at < line_count_; ++at) {
+    for (std::uint64_t left = occupied(at); left != 0; left &= left - 1) {
+      const Slot quotient =
+          at * shape_.slots_per_line() + static_cast<unsigned>(std::countr_zero(left));
+      if (quotient >= shape_.quotient_count()) return false;
+      Slot slot = next > quotient ? next : quotient;
+      for (;; ++slot) {
+        if (slot >= slot_count()) return false;
+        to(quotient, remainder(slot));
+        if (is_run_end(slot)) break;
+      }
+      next = slot + 1;
+    }
+  }
+  return true;
+}
+
+}  // namespace sepal::cuckoo

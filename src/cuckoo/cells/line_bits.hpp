@@ -1,0 +1,120 @@
+// Fields of bits in a line of eight 64-bit words.
+//
+// Readers take no lock, so each word is read and written as a relaxed atomic. A reader that was too early or
+// too late sees a mixture of old and new words, and finds that out by the version of the cell.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__BMI2__)
+#include <immintrin.h>
+#endif
+
+namespace sepal::cuckoo {
+
+inline constexpr std::size_t line_words = 8;
+inline constexpr std::size_t line_bytes = line_words * sizeof(std::uint64_t);
+inline constexpr unsigned line_bit_count = 512;
+inline constexpr unsigned word_bits = 64;
+
+using Line = std::uint64_t*;
+
+// The lowest `count` bits, at most 64.
+[[nodiscard]] constexpr std::uint64_t low_bits(unsigned count) {
+  return count >= word_bits ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
+}
+
+[[nodiscard]] inline std::uint64_t load_word(const std::uint64_t* word) {
+  return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(*word)).load(std::memory_order_relaxed);
+}
+inline void store_word(std::uint64_t* word, std::uint64_t value) {
+  std::atomic_ref<std::uint64_t>(*word).store(value, std::memory_order_relaxed);
+}
+
+// `count` is 1 to 64; the field ends within the line.
+[[nodiscard]] inline std::uint64_t load_bits(const std::uint64_t* line, unsigned at, unsigned count) {
+  const std::uint64_t* const word = line + at / word_bits;
+  const unsigned shift = at % word_bits;
+  std::uint64_t value = load_word(word) >> shift;
+  if (shift + count > word_bits) value |= load_word(word + 1) << (word_bits - shift);
+  return value & low_bits(count);
+}
+inline void store_bits(Line line, unsigned at, unsigned count, std::uint64_t value) {
+  std::uint64_t* const word = line + at / word_bits;
+  const unsigned shift = at % word_bits;
+  store_word(word, (load_word(word) & ~(low_bits(count) << shift)) | (value << shift));
+  if (shift + count <= word_bits) return;
+  const unsigned rest = shift + count - word_bits;
+  store_word(word + 1, (load_word(word + 1) & ~low_bits(rest)) | (value >> (count - rest)));
+}
+
+// Moves the bits [from, to) up by `by` (1 to 63), to [from + by, to + by), which ends within the line. The
+// bits [from, from + by) become zeros.
+inline void move_bits_up(Line line, unsigned from, unsigned to, unsigned by) {
+  const unsigned end = to + by;
+  const unsigned first = from / word_bits;
+  const unsigned last = (end - 1) / word_bits;
+  for (unsigned at = last;; --at) {
+    const std::uint64_t old = load_word(line + at);
+    std::uint64_t moved = old;
+    std::uint64_t below = 0;
+    if (at == first) {
+      moved &= ~low_bits(from % word_bits);
+    } else {
+      below = load_word(line + at - 1);
+      if (at - 1 == first) below &= ~low_bits(from % word_bits);
+    }
+    std::uint64_t mask = ~std::uint64_t{0};
+    if (at == first) mask &= ~low_bits(from % word_bits);
+    if (at == last) mask &= low_bits((end - 1) % word_bits + 1);
+    const std::uint64_t shifted = (moved << by) | (below >> (word_bits - by));
+    store_word(line + at, (old & ~mask) | (shifted & mask));
+    if (at == first) return;
+  }
+}
+
+// Moves the bits [from + by, to + by) down to [from, to). The bits [to, to + by) become zeros.
+inline void move_bits_down(Line line, unsigned from, unsigned to, unsigned by) {
+  const unsigned end = to + by;
+  const unsigned first = from / word_bits;
+  const unsigned last = (end - 1) / word_bits;
+  for (unsigned at = first; at <= last; ++at) {
+    const std::uint64_t old = load_word(line + at);
+    const std::uint64_t last_mask = low_bits((end - 1) % word_bits + 1);
+    std::uint64_t moved = old;
+    std::uint64_t above = 0;
+    if (at == last) {
+      moved &= last_mask;
+    } else {
+      above = load_word(line + at + 1);
+      if (at + 1 == last) above &= last_mask;
+    }
+    std::uint64_t mask = ~std::uint64_t{0};
+    if (at == first) mask &= ~low_bits(from % word_bits);
+    if (at == last) mask &= last_mask;
+    const std::uint64_t shifted = (moved >> by) | (above << (word_bits - by));
+    store_word(line + at, (old & ~mask) | (shifted & mask));
+  }
+}
+
+// The place of the bit that has `rank` set bits below it. There is one.
+[[nodiscard]] inline unsigned select_bit(std::uint64_t bits, unsigned rank) {
+#if defined(__BMI2__)
+  return static_cast<unsigned>(std::countr_zero(_pdep_u64(std::uint64_t{1} << rank, bits)));
+#else
+  // Steps of halves: how many bits are set in the lower half tells in which half the place is.
+  unsigned at = 0;
+  for (unsigned half = word_bits / 2; half != 0; half /= 2) {
+    const auto below = static_cast<unsigned>(std::popcount((bits >> at) & low_bits(half)));
+    if (rank < below) continue;
+    rank -= below;
+    at += half;
+  }
+  return at;
+#endif
+}
+
+}  // namespace sepal::cuckoo

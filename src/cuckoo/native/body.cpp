@@ -1,0 +1,155 @@
+#include "cuckoo/native/body.hpp"
+
+#include <sepal/base/assert.hpp>
+#include <sepal/base/fields.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+#include "cuckoo/native/stills.hpp"
+
+namespace sepal::cuckoo {
+namespace {
+
+constexpr std::size_t fields_bytes = 51;
+constexpr std::size_t extra_bytes = 16;
+
+// Whether the entries, written anew, give the lines; and how many there are.
+bool is_made_of_its_entries(CellRecord& cell, std::uint64_t& entries) {
+  const CellShape& shape = cell.form.shape;
+  const Lines again = make_lines(shape.byte_count());
+  if (again == nullptr) return false;
+  CellBuilder builder(CellLines(shape, again.get()));
+  entries = 0;
+  bool ordered = true;
+  const bool whole = CellLines(shape, cell.lines).each([&](std::uint32_t quotient, std::uint64_t remainder) {
+    const std::uint64_t number = std::uint64_t{quotient} << shape.remainder_bits() | remainder;
+    ordered = ordered && number + 1 >= cell.entries_end && builder.add(quotient, remainder);
+    cell.entries_end = number + 1;
+    ++entries;
+  });
+  return whole && ordered && std::memcmp(cell.lines, again.get(), shape.byte_count()) == 0;
+}
+
+bool are_right(const std::vector<Extra>& extras, const CellShape& shape, std::uint64_t* lines,
+               std::uint64_t& sum) {
+  const std::uint64_t* last = nullptr;
+  sum = 0;
+  for (const Extra& extra : extras) {
+    const std::uint64_t quotient = extra.entry >> shape.remainder_bits();
+    if ((last != nullptr && extra.entry <= *last) || extra.count == 0 || extra.count > ~sum ||
+        lines == nullptr || quotient >= shape.quotient_count())
+      return false;
+    const std::uint32_t in_slots =
+        CellLines(shape, lines)
+            .count(static_cast<std::uint32_t>(quotient), extra.entry & low_bits(shape.remainder_bits()),
+                   copies_in_slots + 1);
+    if (in_slots != copies_in_slots) return false;
+    sum += extra.count;
+    last = &extra.entry;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::size_t cell_record_bytes(std::size_t bytes_of_lines, std::size_t extra_count) {
+  const std::size_t extras = (extra_count * extra_bytes + cell_head_bytes - 1) / cell_head_bytes;
+  return cell_head_bytes * (1 + extras) + bytes_of_lines;
+}
+
+std::size_t record_bytes_of(const Cell& cell) {
+  return cell_record_bytes(cell.lines() == nullptr ? 0 : cell.form().shape.byte_count(),
+                           cell.extras().size());
+}
+
+void encode_cell(const Cell& cell, std::uint32_t layer, std::span<std::byte> into) {
+  const Cell::Form form = cell.form();
+  const std::size_t bytes_of_lines = cell.lines() == nullptr ? 0 : form.shape.byte_count();
+  SEPAL_ASSERT(into.size() == cell_record_bytes(bytes_of_lines, cell.extras().size()),
+               "a cell is written to a place of another size");
+  std::ranges::fill(into.first(cell_head_bytes), std::byte{0});
+  FieldWriter head(into);
+  head.integer(cell.first());
+  head.integer(cell.change_count());
+  head.integer(cell.removed_count());
+  head.integer(cell.item_count());
+  head.integer(cell.root());
+  head.integer(form.shape.quotient_count());
+  head.integer(static_cast<std::uint32_t>(bytes_of_lines));
+  head.integer(static_cast<std::uint32_t>(cell.extras().size()));
+  head.integer(static_cast<std::uint8_t>(layer));
+  head.integer(form.depth);
+  head.integer(static_cast<std::uint8_t>(form.shape.remainder_bits()));
+  into = into.subspan(cell_head_bytes);
+  // The caller has locked the cell, so no word changes.
+  if (bytes_of_lines != 0) std::memcpy(into.data(), cell.lines(), bytes_of_lines);
+  into = into.subspan(bytes_of_lines);
+  std::ranges::fill(into, std::byte{0});
+  FieldWriter extras(into);
+  for (const Extra& extra : cell.extras()) {
+    extras.integer(extra.entry);
+    extras.integer(extra.count);
+  }
+}
+
+Result<CellRecord> decode_cell(std::span<std::byte> bytes) {
+  if (bytes.size() < cell_head_bytes) return damaged("a cell of a filter is cut short");
+  const auto zeros = bytes.first(cell_head_bytes).subspan(fields_bytes);
+  FieldReader head(bytes);
+  CellRecord cell;
+  cell.first = head.integer<std::uint64_t>();
+  cell.changes = head.integer<std::uint64_t>();
+  cell.removed = head.integer<std::uint64_t>();
+  cell.items = head.integer<std::uint64_t>();
+  cell.root = head.integer<std::uint32_t>();
+  const auto quotients = head.integer<std::uint32_t>();
+  const auto bytes_of_lines = head.integer<std::uint32_t>();
+  const auto extra_count = head.integer<std::uint32_t>();
+  cell.layer = head.integer<std::uint8_t>();
+  const auto depth = head.integer<std::uint8_t>();
+  const unsigned remainder_bits = head.integer<std::uint8_t>();
+  if (remainder_bits < 1 || remainder_bits > remainder_bits_max || quotients < 1 ||
+      quotients > CellShape::quotients_max(remainder_bits) || depth >= word_bits ||
+      !std::ranges::all_of(zeros, [](std::byte byte) { return byte == std::byte{0}; }) ||
+      (cell.first & low_bits(word_bits - depth)) != 0)
+    return damaged("a cell of a filter has a shape that no cell has");
+  cell.form = {.shape = CellShape(quotients, remainder_bits), .depth = depth};
+  cell.byte_count = cell_record_bytes(bytes_of_lines, extra_count);
+  if ((bytes_of_lines != 0 && bytes_of_lines != cell.form.shape.byte_count()) || cell.byte_count > bytes.size())
+    return damaged("a cell of a filter has another length than its head says");
+  if (bytes_of_lines != 0)
+    cell.lines = reinterpret_cast<std::uint64_t*>(bytes.subspan(cell_head_bytes).data());
+  FieldReader extras(bytes.subspan(cell_head_bytes + bytes_of_lines));
+  for (std::uint32_t at = 0; at < extra_count; ++at) {
+    const auto entry = extras.integer<std::uint64_t>();
+    cell.extras.push_back({.entry = entry, .count = extras.integer<std::uint64_t>()});
+  }
+  std::uint64_t in_slots = 0;
+  std::uint64_t beside = 0;
+  if (cell.lines != nullptr && !is_made_of_its_entries(cell, in_slots))
+    return damaged("the lines of a cell are not those of its entries");
+  if (!are_right(cell.extras, cell.form.shape, cell.lines, beside) || beside > cell.items ||
+      cell.items - beside != in_slots)
+    return damaged("the counts of a cell contradict its lines");
+  return cell;
+}
+
+void Stills::add(StillCells& copy) {
+  const MutexLock lock(mutex_);
+  copies_.push_back(&copy);
+  count_.fetch_add(1, std::memory_order_release);
+}
+
+void Stills::remove(StillCells& copy) {
+  const MutexLock lock(mutex_);
+  std::erase(copies_, &copy);
+  count_.fetch_sub(1, std::memory_order_release);
+}
+
+void Stills::keep_for_all(const Cell& cell) {
+  const MutexLock lock(mutex_);
+  for (StillCells* const copy : copies_) copy->keep(cell);
+}
+
+}  // namespace sepal::cuckoo

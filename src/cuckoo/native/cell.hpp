@@ -1,0 +1,212 @@
+// A cell: at most 64 KiB of entries that one writer at a time changes, and that readers read without a lock.
+//
+// A writer locks the cell by making its version odd. A reader notes the version, reads, and reads the version
+// again: if it is still the same, and even, the reader saw the cell at one instant. Lines that a cell no
+// longer uses are freed when no reader can be left (Owner::retire).
+#pragma once
+
+#include <sepal/base/thread_annotations.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "cuckoo/cells/cell_lines.hpp"
+
+namespace sepal::cuckoo {
+
+// Entries of which there are more than copies_in_slots: those have a count beside the lines. So an item that
+// is added a million times takes 16 bytes, and fills no cell.
+inline constexpr std::uint32_t copies_in_slots = 3;
+struct Extra {
+  std::uint64_t entry = 0;  // quotient << remainder_bits | remainder
+  std::uint64_t count = 0;  // copies beyond copies_in_slots, at least 1
+};
+
+class alignas(64) Cell {
+ public:
+  struct Form {
+    CellShape shape;
+    std::uint8_t depth = 0;  // how often its root was split down to it
+    friend bool operator==(const Form&, const Form&) = default;
+  };
+  // `first`: the first fraction of its range; the lowest 64 - depth bits are zeros.
+  Cell(const Form& form, std::uint64_t first, std::uint32_t root) : root_(root), first_(first) {
+    set_form(form);
+  }
+  Cell(const Cell&) = delete;
+  Cell& operator=(const Cell&) = delete;
+
+  // --- readers --------------------------------------------------------------------------------------------
+
+  // Calls read(form, lines) until it has seen the cell at one instant. Returns false, without that, if the
+  // fraction is not in its range any more. `lines` is null for a cell that has none yet.
+  template <class Read>
+  [[nodiscard]] bool read(std::uint64_t fraction, Read read) const;
+  // Any thread; exact at some instant of each.
+  [[nodiscard]] std::uint64_t item_count() const { return items_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t change_count() const { return changes_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t removed_count() const { return removed_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t first() const { return first_; }
+  [[nodiscard]] std::uint32_t root() const { return root_; }
+  [[nodiscard]] const void* lines_address() const { return lines_.load(std::memory_order_relaxed); }
+  // Of no instant: for a prefetch.
+  [[nodiscard]] Form form_now() const { return form_of(form_.load(std::memory_order_relaxed)); }
+
+  // --- the lock -------------------------------------------------------------------------------------------
+
+  void lock();
+  void unlock();
+
+  // --- with the lock, or no other thread knows the cell ---------------------------------------------------
+
+  [[nodiscard]] Form form() const { return form_now(); }
+  [[nodiscard]] bool covers(std::uint64_t fraction) const {
+    const unsigned depth = form().depth;
+    return depth == 0 || (fraction ^ first_) >> (word_bits - depth) == 0;
+  }
+  [[nodiscard]] std::uint64_t* lines() const { return lines_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool owns_lines() const { return owns_lines_; }
+  void set(const Form& form, std::uint64_t* lines, bool owns_lines);
+  std::vector<Extra>& extras() { return extras_; }
+  [[nodiscard]] const std::vector<Extra>& extras() const { return extras_; }
+
+  // One more change, which a replay gives its number: the changes of several workers may come out of their
+  // order. Returns the number.
+  std::uint64_t count_change(std::optional<std::uint64_t> recorded) {
+    const std::uint64_t number = recorded.value_or(change_count() + 1);
+    changes_.store(std::max(number, change_count()), std::memory_order_relaxed);
+    return number;
+  }
+  // Entries that take a slot.
+  [[nodiscard]] std::uint64_t slots_used() const { return item_count() - extra_count_; }
+  void count_extra(std::int64_t more) { extra_count_ += static_cast<std::uint64_t>(more); }
+  // The cell has become the lower half of what it was. `other`, the upper half, gets its extras, and the
+  // counts of `count` entries in slots. `middle`: the first entry of the upper half.
+  void give_half(Cell& other, std::uint64_t middle, std::uint64_t count);
+  void forget_removed() { removed_.store(0, std::memory_order_relaxed); }
+  void count_added() { items_.store(item_count() + 1, std::memory_order_relaxed); }
+  void count_removed() {
+    items_.store(item_count() - 1, std::memory_order_relaxed);
+    removed_.store(removed_count() + 1, std::memory_order_relaxed);
+  }
+  // The number of the last change that the image had of which this cell was loaded.
+  [[nodiscard]] std::uint64_t loaded_change() const { return loaded_change_; }
+  // Of a cell that was loaded.
+  void set_loaded(std::uint64_t items, std::uint64_t changes, std::uint64_t removed, std::vector<Extra> extras);
+
+ private:
+  void set_counts(std::uint64_t items, std::uint64_t changes, std::uint64_t removed) {
+    items_.store(items, std::memory_order_relaxed);
+    changes_.store(changes, std::memory_order_relaxed);
+    removed_.store(removed, std::memory_order_relaxed);
+  }
+  static std::uint64_t pack(const Form& form) {
+    return form.shape.quotient_count() | std::uint64_t{form.shape.remainder_bits()} << 32 |
+           std::uint64_t{form.depth} << 40;
+  }
+  static Form form_of(std::uint64_t packed) {
+    return {.shape = CellShape(static_cast<std::uint32_t>(packed), (packed >> 32) & 0xff),
+            .depth = static_cast<std::uint8_t>(packed >> 40)};
+  }
+  void set_form(const Form& form) { form_.store(pack(form), std::memory_order_relaxed); }
+
+  std::atomic<std::uint32_t> version_{0};  // odd: locked
+  std::uint32_t root_;
+  std::uint64_t first_;
+  std::atomic<std::uint64_t> form_{0};
+  std::atomic<std::uint64_t*> lines_{nullptr};
+  std::atomic<std::uint64_t> items_{0};
+  std::atomic<std::uint64_t> changes_{0};
+  std::atomic<std::uint64_t> removed_{0};
+  std::vector<Extra> extras_;  // in the order of `entry`
+  std::uint64_t extra_count_ = 0;  // the sum of their counts
+  std::uint64_t loaded_change_ = 0;
+  bool owns_lines_ = false;
+};
+
+template <class Read>
+bool Cell::read(std::uint64_t fraction, Read read) const {
+  for (;;) {
+    const std::uint32_t before = version_.load(std::memory_order_acquire);
+    if ((before & 1) != 0) {
+      // The writer may have lost its core.
+      std::this_thread::yield();
+      continue;
+    }
+    const Form form = form_of(form_.load(std::memory_order_relaxed));
+    std::uint64_t* const lines = lines_.load(std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    // Form and lines belong together: only then may they be read.
+    if (version_.load(std::memory_order_relaxed) != before) continue;
+    if (form.depth != 0 && (fraction ^ first_) >> (word_bits - form.depth) != 0) return false;
+    read(form, lines);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (version_.load(std::memory_order_relaxed) == before) return true;
+  }
+}
+
+inline void Cell::lock() {
+  constexpr int spins_max = 64;
+  for (int round = 0;; ++round) {
+    std::uint32_t version = version_.load(std::memory_order_relaxed);
+    if ((version & 1) == 0 &&
+        version_.compare_exchange_weak(version, version + 1, std::memory_order_acquire))
+      break;
+    if (round >= spins_max) std::this_thread::yield();
+  }
+  // No store to the cell is seen before the odd version.
+  std::atomic_thread_fence(std::memory_order_release);
+}
+
+inline void Cell::unlock() {
+  version_.store(version_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+inline void Cell::set_loaded(std::uint64_t items, std::uint64_t changes, std::uint64_t removed,
+                             std::vector<Extra> extras) {
+  set_counts(items, changes, removed);
+  loaded_change_ = changes;
+  extras_ = std::move(extras);
+  extra_count_ = 0;
+  for (const Extra& extra : extras_) extra_count_ += extra.count;
+}
+
+inline void Cell::give_half(Cell& other, std::uint64_t middle, std::uint64_t count) {
+  const auto from = std::ranges::lower_bound(extras_, middle, {}, &Extra::entry);
+  other.extras_.assign(from, extras_.end());
+  extras_.erase(from, extras_.end());
+  for (Extra& extra : other.extras_) {
+    extra.entry -= middle;
+    other.extra_count_ += extra.count;
+  }
+  extra_count_ -= other.extra_count_;
+  const std::uint64_t moved = count + other.extra_count_;
+  other.set_counts(moved, change_count(), 0);
+  set_counts(item_count() - moved, change_count(), removed_count());
+  other.loaded_change_ = loaded_change_;
+}
+
+inline void Cell::set(const Form& form, std::uint64_t* lines, bool owns_lines) {
+  set_form(form);
+  lines_.store(lines, std::memory_order_relaxed);
+  owns_lines_ = owns_lines;
+}
+
+class CellGuard {
+ public:
+  explicit CellGuard(Cell& cell) : cell_(cell) { cell_.lock(); }
+  ~CellGuard() { cell_.unlock(); }
+  CellGuard(const CellGuard&) = delete;
+  CellGuard& operator=(const CellGuard&) = delete;
+
+ private:
+  Cell& cell_;
+};
+
+}  // namespace sepal::cuckoo

@@ -1,0 +1,327 @@
+#include <sepal/base/assert.hpp>
+#include <sepal/base/prefetch.hpp>
+#include <sepal/cuckoo/native/filter.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include "cuckoo/native/layer.hpp"
+#include "cuckoo/native/body.hpp"
+#include "cuckoo/native/stills.hpp"
+
+namespace sepal::cuckoo {
+namespace {
+
+constexpr unsigned number_bits = 32;
+constexpr unsigned removed_bit = 40;
+
+Fingerprint record_of(std::uint64_t hash, std::uint64_t number, std::uint32_t layer, bool removed) {
+  return {.low = hash,
+          .high = (number & low_bits(number_bits)) | std::uint64_t{layer} << number_bits |
+                  std::uint64_t{removed ? 1U : 0U} << removed_bit};
+}
+
+std::uint64_t next_identity() {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+// Collects records until there are so many that the recorder must hear of them.
+class Told {
+ public:
+  Told(value::AddRecorder* recorder, std::size_t item_count) : recorder_(recorder) {
+    if (recorder != nullptr) records_.reserve(std::min(item_count, value::recorded_items_max));
+  }
+  void add(const Fingerprint& record) {
+    if (recorder_ == nullptr) return;
+    if (records_.size() == value::recorded_items_max) {
+      recorder_->tell(records_);
+      records_.clear();
+    }
+    records_.push_back(record);
+  }
+  void end() {
+    if (recorder_ != nullptr) recorder_->end(records_);
+  }
+
+ private:
+  value::AddRecorder* recorder_;
+  std::vector<Fingerprint> records_;
+};
+
+}  // namespace
+
+Filter::Filter(const Plan& plan)
+    : Value(own_kind), plan_(plan), identity_(next_identity()), stills_(std::make_shared<Stills>()) {
+  bytes_.store(value::heap_footprint(sizeof(Filter)) + value::heap_footprint(sizeof(Stills)),
+               std::memory_order_relaxed);
+}
+
+Filter::~Filter() {
+  for (const auto& layer : layers_) delete layer.load(std::memory_order_relaxed);
+}
+
+Result<FilterPtr> Filter::create(const Plan& plan) {
+  FilterPtr filter(new Filter(plan));
+  OwnMemory memory;
+  if (filter->layer_made(0, memory) == nullptr) return fail(Errc::out_of_memory);
+  return filter;
+}
+
+Layer* Filter::layer_made(std::uint32_t index, Memory& memory) {
+  if (Layer* const there = layers_[index].load(std::memory_order_acquire)) return there;
+  const SpinGuard lock(layers_lock_);
+  if (Layer* const there = layers_[index].load(std::memory_order_acquire)) return there;
+  const std::uint64_t bytes = Layer::byte_count(plan_, index);
+  if (!memory.may_take(bytes)) return nullptr;
+  auto made = Layer::make(plan_, index);
+  if (made == nullptr) return nullptr;
+  bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  memory.took(static_cast<std::int64_t>(bytes));
+  layers_[index].store(made.get(), std::memory_order_release);
+  layer_count_.store(index + 1, std::memory_order_release);
+  return made.release();
+}
+
+// --- look-ups -----------------------------------------------------------------------------------------------
+
+bool Filter::contains(std::uint64_t hash) const {
+  const ItemPlace at = cuckoo::place_of(hash, plan_.root_count);
+  for (std::uint32_t index = 0; index < layer_count(); ++index)
+    if (layer(index).count(at, 1) != 0) return true;
+  return false;
+}
+
+// In windows: the cells of all items of a window are fetched together, then their lines, then the steps are
+// made.
+template <class Step>
+void Filter::each_hash(std::span<const std::string_view> items, Step step) const {
+  constexpr std::size_t window = 32;
+  if (items.size() == 1) return step(hash_of(items.front()));
+  std::array<std::uint64_t, window> hashes;
+  const std::uint32_t layers = layer_count();
+  for (; !items.empty(); items = items.subspan(std::min(window, items.size()))) {
+    const std::size_t count = std::min(window, items.size());
+    for (std::size_t at = 0; at < count; ++at) {
+      hashes[at] = hash_of(items[at]);
+      for (std::uint32_t index = 0; index < layers; ++index)
+        layer(index).prefetch_cell(cuckoo::place_of(hashes[at], plan_.root_count));
+    }
+    for (std::size_t at = 0; at < count; ++at)
+      for (std::uint32_t index = 0; index < layers; ++index)
+        layer(index).prefetch_line(cuckoo::place_of(hashes[at], plan_.root_count));
+    for (std::size_t at = 0; at < count; ++at) step(hashes[at]);
+  }
+}
+
+void Filter::contains(std::span<const std::string_view> items, std::span<bool> present) const {
+  std::size_t at = 0;
+  each_hash(items, [&](std::uint64_t hash) { present[at++] = contains(hash); });
+}
+
+std::uint64_t Filter::count(std::string_view item) const {
+  const ItemPlace at = cuckoo::place_of(hash_of(item), plan_.root_count);
+  std::uint64_t copies = 0;
+  for (std::uint32_t index = 0; index < layer_count(); ++index) copies += layer(index).count_all(at);
+  return copies;
+}
+
+// --- changes ------------------------------------------------------------------------------------------------
+
+// All who add an item lock its cell of the oldest layer first, and hold that lock to the end. So of several
+// who add it if it is absent, one adds it. Locks of several layers are taken from the oldest to the newest.
+Filter::AddOutcome Filter::add(std::uint64_t hash, AddIf condition, Memory& memory, Fingerprint& record) {
+  const ItemPlace at = cuckoo::place_of(hash, plan_.root_count);
+  const bool scaling = plan_.options.scaling();
+  Cell* home = &layer(0).lock(at);
+  const auto unlock = [](Cell* cell) { cell->unlock(); };
+  const auto refused = [&](Refusal refusal) {
+    if (!scaling) taken_.fetch_sub(1, std::memory_order_relaxed);
+    return AddOutcome{.refusal = refusal};
+  };
+  if (condition == AddIf::absent && contains_locked(at, *home)) {
+    unlock(home);
+    return {};
+  }
+  if (!scaling && taken_.fetch_add(1, std::memory_order_relaxed) >= plan_.item_count_max()) {
+    unlock(home);
+    return refused(Refusal::full);
+  }
+  const Changer by{.memory = memory, .stills = *stills_, .bytes = bytes_};
+  std::uint64_t number = 0;
+  Put put = layer(0).put(home, at, by, number);
+  std::uint32_t index = 0;
+  while (put == Put::no_room && ++index < plan_.layer_count) {
+    Layer* const next = layer_made(index, memory);
+    if (next == nullptr) {
+      put = Put::no_memory;
+      break;
+    }
+    Cell* cell = &next->lock(at);
+    put = next->put(cell, at, by, number);
+    unlock(cell);
+  }
+  unlock(home);
+  if (put == Put::no_room) return refused(Refusal::full);
+  if (put == Put::no_memory) return refused(Refusal::no_memory);
+  record = record_of(hash, number, index, false);
+  return {.added = true};
+}
+
+bool Filter::contains_locked(const ItemPlace& at, const Cell& home) const {
+  if (layer(0).count_locked(home, at) != 0) return true;
+  for (std::uint32_t index = 1; index < layer_count(); ++index)
+    if (layer(index).count(at, 1) != 0) return true;
+  return false;
+}
+
+bool Filter::remove(std::uint64_t hash, Memory& memory, Fingerprint& record) {
+  const ItemPlace at = cuckoo::place_of(hash, plan_.root_count);
+  const Changer by{.memory = memory, .stills = *stills_, .bytes = bytes_};
+  for (std::uint32_t index = layer_count(); index-- > 0;) {
+    Cell& cell = layer(index).lock(at);
+    std::uint64_t number = 0;
+    const bool taken = layer(index).take(cell, at, by, number);
+    cell.unlock();
+    if (!taken) continue;
+    if (!plan_.options.scaling()) taken_.fetch_sub(1, std::memory_order_relaxed);
+    record = record_of(hash, number, index, true);
+    return true;
+  }
+  return false;
+}
+
+bool Filter::add(std::span<const std::string_view> items, AddIf condition, Memory& memory,
+                 std::vector<AddOutcome>& outcomes, value::AddRecorder* recorder) {
+  outcomes.clear();
+  if (recorder != nullptr && !recorder->begin()) return false;
+  Told told(recorder, items.size());
+  each_hash(items, [&](std::uint64_t hash) {
+    Fingerprint record;
+    outcomes.push_back(add(hash, condition, memory, record));
+    if (outcomes.back().added) told.add(record);
+  });
+  told.end();
+  return true;
+}
+
+bool Filter::remove(std::span<const std::string_view> items, Memory& memory, std::span<bool> removed,
+                    value::AddRecorder* recorder) {
+  if (recorder != nullptr && !recorder->begin()) return false;
+  Told told(recorder, items.size());
+  std::size_t at = 0;
+  each_hash(items, [&](std::uint64_t hash) {
+    Fingerprint record;
+    removed[at] = remove(hash, memory, record);
+    if (removed[at]) told.add(record);
+    ++at;
+  });
+  told.end();
+  return true;
+}
+
+// --- figures ------------------------------------------------------------------------------------------------
+
+namespace {
+
+template <class Of>
+std::uint64_t sum(const Layer& layer, Of of) {
+  std::uint64_t total = 0;
+  layer.each_cell([&](const Cell& cell) { total += (cell.*of)(); });
+  return total;
+}
+
+}  // namespace
+
+std::uint64_t Filter::item_count() const {
+  std::uint64_t total = 0;
+  for (std::uint32_t index = 0; index < layer_count(); ++index) total += sum(layer(index), &Cell::item_count);
+  return total;
+}
+
+std::uint64_t Filter::removed_count() const {
+  std::uint64_t total = 0;
+  for (std::uint32_t index = 0; index < layer_count(); ++index)
+    total += sum(layer(index), &Cell::removed_count);
+  return total;
+}
+
+std::uint64_t Filter::change_count() const {
+  std::uint64_t total = compacted_.load(std::memory_order_relaxed);
+  for (std::uint32_t index = 0; index < layer_count(); ++index)
+    total += sum(layer(index), &Cell::change_count);
+  return total;
+}
+
+std::vector<Filter::LayerFigures> Filter::layers() const {
+  std::vector<LayerFigures> all;
+  for (std::uint32_t index = 0; index < layer_count(); ++index) {
+    LayerFigures& figures = all.emplace_back(LayerFigures{.plan = plan_.layers[index]});
+    layer(index).each_cell([&](const Cell& cell) {
+      const CellShape shape = cell.form_now().shape;
+      figures.items += cell.item_count();
+      ++figures.cells;
+      figures.slots += shape.quotient_count();
+      if (cell.lines_address() != nullptr) figures.bytes += shape.byte_count();
+    });
+    const double identities = static_cast<double>(plan_.root_count) *
+                              static_cast<double>(std::uint64_t{plan_.root_quotients}
+                                                  << plan_.layers[index].identity_bits);
+    figures.rate = static_cast<double>(figures.items) / identities;
+  }
+  return all;
+}
+
+// --- replay -------------------------------------------------------------------------------------------------
+
+// A record that cannot be repeated yet waits: a removal for its add, an add for the removal that made room.
+bool Filter::repeat(std::span<const Fingerprint> records) {
+  for (const Fingerprint& record : records) {
+    const auto outcome = repeat(record);
+    if (outcome == Repeated::impossible) return false;
+    if (outcome == Repeated::not_yet) waiting_.push_back(record);
+  }
+  const auto done = [&](const Fingerprint& record) { return repeat(record) == Repeated::done; };
+  if (!waiting_.empty()) std::erase_if(waiting_, done);
+  return true;
+}
+
+Filter::Repeated Filter::repeat(const Fingerprint& record) {
+  const auto index = static_cast<std::uint32_t>(record.high >> number_bits) & 0xff;
+  const bool removes = (record.high >> removed_bit & 1) != 0;
+  if (index >= plan_.layer_count || record.high >> (removed_bit + 1) != 0) return Repeated::impossible;
+  OwnMemory memory;
+  for (std::uint32_t made = 0; made <= index; ++made)
+    if (layer_made(made, memory) == nullptr) return Repeated::impossible;
+  const ItemPlace at = cuckoo::place_of(record.low, plan_.root_count);
+  Cell* cell = &layer(index).lock(at);
+  // The whole number is the one next to the last that was seen.
+  const auto ahead = static_cast<std::int32_t>(static_cast<std::uint32_t>(record.high) -
+                                               static_cast<std::uint32_t>(cell->change_count()));
+  const std::uint64_t number = cell->change_count() + static_cast<std::uint64_t>(std::int64_t{ahead});
+  Repeated outcome = Repeated::done;
+  if (number > cell->loaded_change()) {
+    const Changer by{.memory = memory, .stills = *stills_, .bytes = bytes_, .recorded = number};
+    std::uint64_t told = 0;
+    const bool changed = removes ? layer(index).take(*cell, at, by, told)
+                                 : layer(index).put(cell, at, by, told) == Put::done;
+    if (!changed) outcome = Repeated::not_yet;
+    if (changed && !plan_.options.scaling())
+      taken_.fetch_add(removes ? ~std::uint64_t{0} : 1, std::memory_order_relaxed);
+  }
+  cell->unlock();
+  return outcome;
+}
+
+// What still waits was never answered: its request waited for the record that is missing.
+void Filter::end_repeating() {
+  waiting_ = {};
+}
+
+void Filter::compact() {
+  for (std::uint32_t index = 0; index < layer_count(); ++index)
+    layer(index).each_cell([](Cell& cell) { cell.forget_removed(); });
+  compacted_.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace sepal::cuckoo

@@ -1,0 +1,373 @@
+#include "cuckoo/native/layer.hpp"
+
+#include <sepal/base/assert.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace sepal::cuckoo {
+namespace {
+
+// A cell with less than this load becomes half as large, which gives it twice the load.
+constexpr double small_load = 0.2;
+// No cell becomes smaller than this.
+constexpr std::uint32_t quotients_min = 64;
+
+std::int64_t footprint(std::size_t bytes) {
+  return static_cast<std::int64_t>(value::heap_footprint(value::heap_line_bytes(bytes)));
+}
+
+void retire_lines(std::uint64_t* lines, Memory& memory) {
+  memory.retire(lines, [](void* retired) { value::heap_release_lines(retired); });
+}
+
+auto find_extra(std::vector<Extra>& extras, std::uint64_t entry) {
+  return std::ranges::lower_bound(extras, entry, {}, &Extra::entry);
+}
+
+}  // namespace
+
+Lines make_lines(std::size_t byte_count) {
+  return Lines(static_cast<std::uint64_t*>(value::heap_allocate_lines(byte_count)));
+}
+
+std::uint64_t Layer::head_bytes(std::uint64_t cell_count, std::uint64_t entry_count) {
+  return value::heap_footprint(sizeof(Layer)) + value::heap_footprint(sizeof(Directory)) +
+         cell_count * (value::heap_footprint(sizeof(Cell)) + sizeof(std::unique_ptr<Cell>)) +
+         entry_count * sizeof(std::atomic<Cell*>);
+}
+
+std::uint64_t Layer::head_bytes() const {
+  return head_bytes(cells_.size(), directory_.load(std::memory_order_relaxed)->cells.size());
+}
+
+bool Layer::may_have(const Cell::Form& form, std::uint64_t entries_end) const {
+  const unsigned remainder_bits = form.shape.remainder_bits();
+  const unsigned depth_max = plan().remainder_bits_first - plan().remainder_bits_min;
+  return remainder_bits >= plan().remainder_bits_min && remainder_bits <= plan().remainder_bits_first &&
+         form.depth <= depth_max && form.shape == shape_of(form.depth, remainder_bits) &&
+         entries_end <= identities(form.depth);
+}
+
+std::uint64_t Layer::byte_count(const Plan& plan, std::uint32_t index) {
+  const LayerPlan& layer = plan.layers[index];
+  const std::uint64_t heads = head_bytes(plan.root_count, plan.root_count);
+  if (!layer.fixed()) return heads;
+  const CellShape shape(plan.root_quotients, layer.remainder_bits_first);
+  return heads + static_cast<std::uint64_t>(footprint(shape.byte_count() * plan.root_count));
+}
+
+std::unique_ptr<Layer> Layer::make_empty(const Plan& plan, std::uint32_t index) {
+  return std::unique_ptr<Layer>(new Layer(plan, index));
+}
+
+std::unique_ptr<Layer> Layer::make(const Plan& plan, std::uint32_t index) {
+  auto layer = make_empty(plan, index);
+  const Cell::Form form{.shape = layer->shape_of(0, layer->plan().remainder_bits_first)};
+  const std::size_t bytes_of_lines = form.shape.byte_count();
+  if (layer->plan().fixed()) {
+    layer->lines_ = make_lines(bytes_of_lines * plan.root_count);
+    if (layer->lines_ == nullptr) return nullptr;
+  }
+  layer->cells_.reserve(plan.root_count);
+  for (std::uint32_t root = 0; root < plan.root_count; ++root)
+    layer->add_loaded(form, 0, root,
+                      layer->lines_ == nullptr
+                          ? nullptr
+                          : layer->lines_.get() + bytes_of_lines / sizeof(std::uint64_t) * root);
+  const bool covered = layer->complete();
+  SEPAL_ASSERT(covered, "the roots of a layer do not cover it");
+  return layer;
+}
+
+Layer::~Layer() {
+  for (const auto& cell : cells_)
+    if (cell->owns_lines()) value::heap_release_lines(cell->lines());
+  delete directory_.load(std::memory_order_relaxed);
+}
+
+Cell& Layer::add_loaded(const Cell::Form& form, std::uint64_t first, std::uint32_t root,
+                        std::uint64_t* lines) {
+  Cell& cell = *cells_.emplace_back(std::make_unique<Cell>(form, first, root));
+  cell.set(form, lines, false);
+  return cell;
+}
+
+bool Layer::complete() {
+  unsigned depth = 0;
+  for (const auto& cell : cells_) depth = std::max<unsigned>(depth, cell->form().depth);
+  auto directory = std::make_unique<Directory>(plan_.root_count, depth);
+  std::size_t next = 0;
+  for (const auto& cell : cells_) {
+    const std::size_t count = std::size_t{1} << (depth - cell->form().depth);
+    if (cell->root() >= plan_.root_count ||
+        directory->index({.root = cell->root(), .fraction = cell->first()}) != next ||
+        count > directory->cells.size() - next)
+      return false;
+    for (std::size_t at = 0; at < count; ++at)
+      directory->cells[next++].store(cell.get(), std::memory_order_relaxed);
+  }
+  if (next != directory->cells.size()) return false;
+  delete directory_.exchange(directory.release(), std::memory_order_release);
+  return true;
+}
+
+// --- look-ups -----------------------------------------------------------------------------------------------
+
+Cell& Layer::lock(const ItemPlace& at) const {
+  for (;;) {
+    Cell& cell = find(at);
+    cell.lock();
+    if (cell.covers(at.fraction)) return cell;
+    cell.unlock();
+  }
+}
+
+std::uint32_t Layer::count(const ItemPlace& at, std::uint32_t max) const {
+  std::uint32_t found = 0;
+  const auto read = [&](const Cell::Form& form, std::uint64_t* lines) {
+    if (lines == nullptr) {
+      found = 0;
+      return;
+    }
+    const Entry entry = entry_of(form, at.fraction);
+    found = CellLines(form.shape, lines).count(entry.quotient, entry.remainder, max);
+  };
+  while (!find(at).read(at.fraction, read)) {
+  }
+  return found;
+}
+
+std::uint32_t Layer::count_locked(const Cell& cell, const ItemPlace& at) const {
+  if (cell.lines() == nullptr) return 0;
+  const Cell::Form form = cell.form();
+  const Entry entry = entry_of(form, at.fraction);
+  return CellLines(form.shape, cell.lines()).count(entry.quotient, entry.remainder, copies_in_slots);
+}
+
+std::uint64_t Layer::count_all(const ItemPlace& at) const {
+  const std::uint32_t in_slots = count(at, copies_in_slots);
+  if (in_slots < copies_in_slots) return in_slots;
+  Cell& cell = lock(at);
+  const Cell::Form form = cell.form();
+  const Entry entry = entry_of(form, at.fraction);
+  std::uint64_t found = CellLines(form.shape, cell.lines())
+                            .count(entry.quotient, entry.remainder, copies_in_slots);
+  const std::uint64_t number = number_of(form, entry);
+  const auto extra = find_extra(cell.extras(), number);
+  if (extra != cell.extras().end() && extra->entry == number) found += extra->count;
+  cell.unlock();
+  return found;
+}
+
+// --- adds ---------------------------------------------------------------------------------------------------
+
+Put Layer::ensure_lines(Cell& cell, const Changer& by) const {
+  if (cell.lines() != nullptr) return Put::done;
+  const std::size_t bytes = cell.form().shape.byte_count();
+  if (!by.memory.may_take(static_cast<std::uint64_t>(footprint(bytes)))) return Put::no_memory;
+  Lines lines = make_lines(bytes);
+  if (lines == nullptr) return Put::no_memory;
+  by.stills.keep(cell);
+  cell.set(cell.form(), lines.release(), true);
+  by.took(footprint(bytes));
+  return Put::done;
+}
+
+// The cells of a filter that does not grow may be fuller than the average, which the filter counts.
+bool Layer::is_full(const Cell& cell, const Changer& by) const {
+  const CellShape shape = cell.form().shape;
+  if (shape.remainder_bits() == plan().remainder_bits_min && (!plan_.options.scaling() || by.recorded))
+    return false;
+  return cell.slots_used() >= static_cast<std::uint64_t>(full_load * shape.quotient_count());
+}
+
+Put Layer::put(Cell*& cell, const ItemPlace& at, const Changer& by, std::uint64_t& number) {
+  if (const Put ready = ensure_lines(*cell, by); ready != Put::done) return ready;
+  for (;;) {
+    const Cell::Form form = cell->form();
+    const Entry entry = entry_of(form, at.fraction);
+    CellLines lines(form.shape, cell->lines());
+    Put done = Put::no_room;
+    if (lines.count(entry.quotient, entry.remainder, copies_in_slots) == copies_in_slots) {
+      done = put_extra(*cell, number_of(form, entry), by);
+    } else if (!is_full(*cell, by) && lines.insert(entry.quotient, entry.remainder)) {
+      done = Put::done;
+    }
+    if (done == Put::done) {
+      cell->count_added();
+      number = cell->count_change(by.recorded);
+    }
+    if (done != Put::no_room) return done;
+    if (const Put grown = grow(cell, at, by); grown != Put::done) return grown;
+  }
+}
+
+Put Layer::put_extra(Cell& cell, std::uint64_t entry, const Changer& by) {
+  std::vector<Extra>& extras = cell.extras();
+  const auto at = find_extra(extras, entry);
+  if (at != extras.end() && at->entry == entry) {
+    ++at->count;
+  } else {
+    if (!by.memory.may_take(2 * sizeof(Extra) * (extras.size() + 1))) return Put::no_memory;
+    by.stills.keep(cell);
+    const std::size_t before = extras.capacity();
+    extras.insert(at, {.entry = entry, .count = 1});
+    by.took(static_cast<std::int64_t>((extras.capacity() - before) * sizeof(Extra)));
+  }
+  cell.count_extra(1);
+  return Put::done;
+}
+
+Put Layer::grow(Cell*& cell, const ItemPlace& at, const Changer& by) {
+  const Cell::Form form = cell->form();
+  const unsigned remainder_bits = form.shape.remainder_bits();
+  if (remainder_bits <= plan().remainder_bits_min) return Put::no_room;
+  const std::uint64_t quotients = identities(form.depth) >> (remainder_bits - 1);
+  if (quotients > CellShape::quotients_max(remainder_bits - 1)) return split(cell, at, by);
+  const Cell::Form larger{.shape = shape_of(form.depth, remainder_bits - 1), .depth = form.depth};
+  if (!by.memory.may_take(static_cast<std::uint64_t>(footprint(larger.shape.byte_count()))))
+    return Put::no_memory;
+  Lines lines = rebuilt(*cell, larger.shape);
+  if (lines == nullptr) return Put::no_memory;
+  replace_lines(*cell, larger, std::move(lines), by);
+  return Put::done;
+}
+
+Lines Layer::rebuilt(const Cell& cell, const CellShape& shape) const {
+  Lines lines = make_lines(shape.byte_count());
+  if (lines == nullptr) return nullptr;
+  const CellShape old = cell.form().shape;
+  CellBuilder builder(CellLines(shape, lines.get()));
+  bool fits = true;
+  const bool whole = CellLines(old, cell.lines()).each([&](std::uint32_t quotient, std::uint64_t remainder) {
+    const std::uint64_t number = std::uint64_t{quotient} << old.remainder_bits() | remainder;
+    fits = fits && builder.add(static_cast<std::uint32_t>(number >> shape.remainder_bits()),
+                               number & low_bits(shape.remainder_bits()));
+  });
+  SEPAL_ASSERT(whole, "the lines of a cell contradict themselves");
+  return fits ? std::move(lines) : nullptr;
+}
+
+void Layer::replace_lines(Cell& cell, const Cell::Form& form, Lines lines, const Changer& by) {
+  by.stills.keep(cell);
+  std::int64_t bytes = footprint(form.shape.byte_count());
+  if (cell.owns_lines()) {
+    retire_lines(cell.lines(), by.memory);
+    bytes -= footprint(cell.form().shape.byte_count());
+  }
+  cell.set(form, lines.release(), true);
+  by.took(bytes);
+}
+
+Put Layer::split(Cell*& cell, const ItemPlace& at, const Changer& by) {
+  const Cell::Form form = cell->form();
+  const unsigned old_bits = form.shape.remainder_bits();
+  const Cell::Form half{.shape = shape_of(form.depth + 1U, old_bits - 1),
+                        .depth = static_cast<std::uint8_t>(form.depth + 1)};
+  const std::size_t half_bytes = half.shape.byte_count();
+  if (!by.memory.may_take(2 * static_cast<std::uint64_t>(footprint(half_bytes)))) return Put::no_memory;
+  Lines left_lines = make_lines(half_bytes);
+  Lines right_lines = make_lines(half_bytes);
+  if (left_lines == nullptr || right_lines == nullptr) return Put::no_memory;
+  CellBuilder left(CellLines(half.shape, left_lines.get()));
+  CellBuilder right(CellLines(half.shape, right_lines.get()));
+  const std::uint64_t middle = identities(half.depth);
+  std::uint64_t right_count = 0;
+  bool fits = true;
+  const bool whole =
+      CellLines(form.shape, cell->lines()).each([&](std::uint32_t quotient, std::uint64_t remainder) {
+        std::uint64_t number = std::uint64_t{quotient} << old_bits | remainder;
+        const bool is_right = number >= middle;
+        if (is_right) number -= middle;
+        right_count += is_right ? 1 : 0;
+        fits = fits && (is_right ? right : left)
+                           .add(static_cast<std::uint32_t>(number >> half.shape.remainder_bits()),
+                                number & low_bits(half.shape.remainder_bits()));
+      });
+  SEPAL_ASSERT(whole, "the lines of a cell contradict themselves");
+  if (!fits) return Put::no_room;
+
+  auto made = std::make_unique<Cell>(half, cell->first() | std::uint64_t{1} << (word_bits - half.depth),
+                                     cell->root());
+  Cell& other = *made;
+  other.set(half, right_lines.release(), true);
+  by.took(footprint(half_bytes) + static_cast<std::int64_t>(value::heap_footprint(sizeof(Cell))));
+  replace_lines(*cell, half, std::move(left_lines), by);
+  cell->give_half(other, middle, right_count);
+  other.lock();
+  enter(std::move(made), by);
+  if (other.covers(at.fraction)) {
+    cell->unlock();
+    cell = &other;
+  } else {
+    other.unlock();
+  }
+  return Put::done;
+}
+
+void Layer::enter(std::unique_ptr<Cell> right, const Changer& by) {
+  const SpinGuard lock(directory_lock_);
+  Directory* directory = directory_.load(std::memory_order_relaxed);
+  const unsigned depth = right->form().depth;
+  if (depth > directory->depth) {
+    auto larger = std::make_unique<Directory>(plan_.root_count, depth);
+    for (std::size_t at = 0; at < larger->cells.size(); ++at)
+      larger->cells[at].store(directory->cells[at >> (depth - directory->depth)].load(std::memory_order_relaxed),
+                              std::memory_order_relaxed);
+    by.took(static_cast<std::int64_t>((larger->cells.size() - directory->cells.size()) *
+                                      sizeof(std::atomic<Cell*>)));
+    by.memory.retire(directory, [](void* retired) { delete static_cast<Directory*>(retired); });
+    directory = larger.release();
+    directory_.store(directory, std::memory_order_release);
+  }
+  const std::size_t first = directory->index({.root = right->root(), .fraction = right->first()});
+  const std::size_t count = std::size_t{1} << (directory->depth - depth);
+  for (std::size_t at = first; at < first + count; ++at)
+    directory->cells[at].store(right.get(), std::memory_order_release);
+  cells_.push_back(std::move(right));
+}
+
+// --- removals -----------------------------------------------------------------------------------------------
+
+bool Layer::take(Cell& cell, const ItemPlace& at, const Changer& by, std::uint64_t& number) {
+  if (cell.lines() == nullptr) return false;
+  const Cell::Form form = cell.form();
+  const Entry entry = entry_of(form, at.fraction);
+  CellLines lines(form.shape, cell.lines());
+  const std::uint32_t there = lines.count(entry.quotient, entry.remainder, copies_in_slots);
+  if (there == 0) return false;
+  if (there < copies_in_slots || !take_extra(cell, number_of(form, entry), by))
+    lines.remove(entry.quotient, entry.remainder);
+  cell.count_removed();
+  number = cell.count_change(by.recorded);
+  if (!plan().fixed() && cell.slots_used() < small_load * form.shape.quotient_count()) shrink(cell, by);
+  return true;
+}
+
+bool Layer::take_extra(Cell& cell, std::uint64_t entry, const Changer& by) {
+  std::vector<Extra>& extras = cell.extras();
+  const auto at = find_extra(extras, entry);
+  if (at == extras.end() || at->entry != entry) return false;
+  if (at->count > 1) {
+    --at->count;
+  } else {
+    by.stills.keep(cell);
+    extras.erase(at);
+  }
+  cell.count_extra(-1);
+  return true;
+}
+
+void Layer::shrink(Cell& cell, const Changer& by) {
+  const Cell::Form form = cell.form();
+  const unsigned remainder_bits = form.shape.remainder_bits() + 1;
+  if (remainder_bits > plan().remainder_bits_first) return;
+  const Cell::Form smaller{.shape = shape_of(form.depth, remainder_bits), .depth = form.depth};
+  if (smaller.shape.quotient_count() < quotients_min) return;
+  // Without memory the cell stays as it is.
+  Lines lines = rebuilt(cell, smaller.shape);
+  if (lines != nullptr) replace_lines(cell, smaller, std::move(lines), by);
+}
+
+}  // namespace sepal::cuckoo

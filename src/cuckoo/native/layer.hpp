@@ -1,0 +1,190 @@
+// One layer of a filter: its cells, found by root and fraction. Cells split one by one while other threads
+// read and write the rest.
+//
+//     directory   for each root 2^depth pointers; several may be of one cell
+//
+// A writer that splits a cell has locked it. Then it takes the directory's lock, for its pointers. A reader
+// may still have the old directory, and find the cell that was split: the cell tells that the fraction is not
+// in its range, and the reader loads the directory again.
+#pragma once
+
+#include <sepal/base/spin_lock.hpp>
+#include <sepal/cuckoo/native/memory.hpp>
+#include <sepal/cuckoo/native/plan.hpp>
+#include <sepal/value/heap.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cuckoo/native/cell.hpp"
+#include "cuckoo/native/stills.hpp"
+
+namespace sepal::cuckoo {
+
+__extension__ using Product = unsigned __int128;
+
+// Where an item is in all layers.
+struct ItemPlace {
+  std::uint32_t root;
+  std::uint64_t fraction;
+};
+[[nodiscard]] inline ItemPlace place_of(std::uint64_t hash, std::uint32_t root_count) {
+  const auto product = static_cast<Product>(hash) * root_count;
+  return {.root = static_cast<std::uint32_t>(product >> 64), .fraction = static_cast<std::uint64_t>(product)};
+}
+
+struct HeapLines {
+  void operator()(std::uint64_t* lines) const { value::heap_release_lines(lines); }
+};
+using Lines = std::unique_ptr<std::uint64_t[], HeapLines>;
+// Zeros; null when there is no memory.
+[[nodiscard]] Lines make_lines(std::size_t byte_count);
+
+// What a change of cells needs of the filter.
+struct Changer {
+  Memory& memory;
+  Stills& stills;
+  std::atomic<std::uint64_t>& bytes;  // of the filter
+  // A replay: the number that the change has in the journal. A full layer takes what the journal has.
+  std::optional<std::uint64_t> recorded{};
+
+  void took(std::int64_t count) const {
+    bytes.fetch_add(static_cast<std::uint64_t>(count), std::memory_order_relaxed);
+    memory.took(count);
+  }
+};
+
+enum class Put : std::uint8_t { done, no_room, no_memory };
+
+class Layer {
+ public:
+  // All cells as they begin. Null when there is no memory. The plan outlives the layer.
+  [[nodiscard]] static std::unique_ptr<Layer> make(const Plan& plan, std::uint32_t index);
+  // Without cells: add_loaded() adds them. `lines` has the lines of them all.
+  [[nodiscard]] static std::unique_ptr<Layer> make_empty(const Plan& plan, std::uint32_t index);
+  ~Layer();
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
+
+  // What make() takes.
+  [[nodiscard]] static std::uint64_t byte_count(const Plan& plan, std::uint32_t index);
+
+  // All but the lines and the extras; with the gate closed.
+  [[nodiscard]] std::uint64_t head_bytes() const;
+  [[nodiscard]] const LayerPlan& plan() const { return plan_.layers[index_]; }
+
+  // --- any thread inside the gate -------------------------------------------------------------------------
+
+  // The cell may have been split since.
+  [[nodiscard]] Cell& find(const ItemPlace& at) const {
+    const Directory& directory = *directory_.load(std::memory_order_acquire);
+    return *directory.cells[directory.index(at)].load(std::memory_order_acquire);
+  }
+  // Locks the cell that has the place.
+  [[nodiscard]] Cell& lock(const ItemPlace& at) const;
+  // How often the item's identity is there, counted up to `max`, which is at most copies_in_slots.
+  [[nodiscard]] std::uint32_t count(const ItemPlace& at, std::uint32_t max) const;
+  // The same for a caller who has locked the cell that has the place.
+  [[nodiscard]] std::uint32_t count_locked(const Cell& cell, const ItemPlace& at) const;
+  // What a look-up reads first, and then.
+  void prefetch_cell(const ItemPlace& at) const { __builtin_prefetch(&find(at)); }
+  void prefetch_line(const ItemPlace& at) const {
+    const Cell& cell = find(at);
+    const auto* const lines = static_cast<const std::uint64_t*>(cell.lines_address());
+    const Cell::Form form = cell.form_now();
+    if (lines != nullptr)
+      __builtin_prefetch(CellLines::first_read(form.shape, lines, entry_of(form, at.fraction).quotient));
+  }
+  // All of them.
+  [[nodiscard]] std::uint64_t count_all(const ItemPlace& at) const;
+  // Calls visit(cell) for each cell, in the order of roots and fractions. With the gate closed it sees all of
+  // them; else cells that are split meanwhile may be seen as they were.
+  template <class Visit>
+  void each_cell(Visit visit) const {
+    const Directory& directory = *directory_.load(std::memory_order_acquire);
+    const Cell* last = nullptr;
+    for (const auto& entry : directory.cells) {
+      Cell* const cell = entry.load(std::memory_order_acquire);
+      if (cell != last) visit(*cell);
+      last = cell;
+    }
+  }
+
+  // --- with the cell locked ---------------------------------------------------------------------------
+
+  // Adds a copy to the cell, which may grow or split, counts it, and sets the number of the change; or adds
+  // nothing. After a split `cell` is the one that has the place, locked, and the other one is not.
+  [[nodiscard]] Put put(Cell*& cell, const ItemPlace& at, const Changer& by, std::uint64_t& number);
+  // Removes a copy, counts that, and sets the number of the change. False if there is none. The cell may
+  // shrink.
+  [[nodiscard]] bool take(Cell& cell, const ItemPlace& at, const Changer& by, std::uint64_t& number);
+
+  // --- no other thread knows the layer ---------------------------------------------------------------------
+
+  // Adds a cell behind those that are there. The cell does not own its lines.
+  Cell& add_loaded(const Cell::Form& form, std::uint64_t first, std::uint32_t root, std::uint64_t* lines);
+  // Whether a cell of this layer can have this form, and entries below this.
+  [[nodiscard]] bool may_have(const Cell::Form& form, std::uint64_t entries_end) const;
+  // Call it behind the last. False if the cells do not cover the layer, or some of it twice.
+  [[nodiscard]] bool complete();
+
+ private:
+  struct Directory {
+    Directory(std::uint32_t root_count, unsigned depth_)
+        : depth(depth_), cells(std::size_t{root_count} << depth_) {}
+    [[nodiscard]] std::size_t index(const ItemPlace& at) const {
+      return depth == 0 ? at.root : (std::size_t{at.root} << depth) | at.fraction >> (word_bits - depth);
+    }
+    unsigned depth;
+    std::vector<std::atomic<Cell*>> cells;
+  };
+  struct Entry {
+    std::uint32_t quotient;
+    std::uint64_t remainder;
+  };
+
+  [[nodiscard]] static std::uint64_t head_bytes(std::uint64_t cell_count, std::uint64_t entry_count);
+  Layer(const Plan& plan, std::uint32_t index) : plan_(plan), index_(index) {}
+  [[nodiscard]] std::uint64_t identities(unsigned depth) const {
+    return std::uint64_t{plan_.root_quotients} << plan().identity_bits >> depth;
+  }
+  [[nodiscard]] CellShape shape_of(unsigned depth, unsigned remainder_bits) const {
+    const std::uint64_t quotients =
+        (identities(depth) + low_bits(remainder_bits)) >> remainder_bits;
+    return {static_cast<std::uint32_t>(quotients), remainder_bits};
+  }
+  [[nodiscard]] Entry entry_of(const Cell::Form& form, std::uint64_t fraction) const {
+    const std::uint64_t rest = form.depth == 0 ? fraction : fraction << form.depth;
+    const auto number = static_cast<std::uint64_t>(
+        (static_cast<Product>(rest) * identities(form.depth)) >> 64);
+    return {.quotient = static_cast<std::uint32_t>(number >> form.shape.remainder_bits()),
+            .remainder = number & low_bits(form.shape.remainder_bits())};
+  }
+  [[nodiscard]] static std::uint64_t number_of(const Cell::Form& form, const Entry& entry) {
+    return std::uint64_t{entry.quotient} << form.shape.remainder_bits() | entry.remainder;
+  }
+  [[nodiscard]] Put ensure_lines(Cell& cell, const Changer& by) const;
+  [[nodiscard]] bool is_full(const Cell& cell, const Changer& by) const;
+  [[nodiscard]] Put grow(Cell*& cell, const ItemPlace& at, const Changer& by);
+  [[nodiscard]] Put put_extra(Cell& cell, std::uint64_t entry, const Changer& by);
+  [[nodiscard]] static bool take_extra(Cell& cell, std::uint64_t entry, const Changer& by);
+  [[nodiscard]] Put split(Cell*& cell, const ItemPlace& at, const Changer& by);
+  void shrink(Cell& cell, const Changer& by);
+  // The cell's entries in lines of another shape for the same depth. Null: no memory, or no room.
+  [[nodiscard]] Lines rebuilt(const Cell& cell, const CellShape& shape) const;
+  void replace_lines(Cell& cell, const Cell::Form& form, Lines lines, const Changer& by);
+  void enter(std::unique_ptr<Cell> right, const Changer& by);
+
+  const Plan& plan_;
+  const std::uint32_t index_;
+  std::atomic<Directory*> directory_{nullptr};
+  SpinLock directory_lock_;
+  std::vector<std::unique_ptr<Cell>> cells_;  // all; guarded by directory_lock_
+  Lines lines_;                               // of the cells of a fixed layer
+};
+
+}  // namespace sepal::cuckoo

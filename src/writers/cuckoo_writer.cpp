@@ -1,0 +1,122 @@
+#include <sepal/cuckoo/kind/kind.hpp>
+#include <sepal/writers/cuckoo_writer.hpp>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "writers/recorded_add.hpp"
+
+namespace sepal::writers {
+namespace {
+
+using cuckoo::FilterPtr;
+using CuckooFilter = cuckoo::Filter;
+
+// What filters may take when neither a limit nor the machine's memory is known.
+constexpr std::uint64_t unbounded_plan_bytes = std::uint64_t{1} << 62;
+
+// The account of a filter that has a key.
+class KeyedMemory final : public cuckoo::Memory {
+ public:
+  KeyedMemory(Mutator& changes, std::uint32_t database) : changes_(changes), database_(database) {}
+  bool may_take(std::uint64_t bytes) override {
+    return bytes <= changes_.keyspace().value_limits().bytes_max;
+  }
+  void took(std::int64_t bytes) override { changes_.keyspace().resized_by(database_, bytes); }
+  void retire(void* object, void (*end)(void*)) override { changes_.retire(object, end); }
+
+ private:
+  Mutator& changes_;
+  std::uint32_t database_;
+};
+
+// Collects the records of a filter that has no key yet.
+class Collected final : public value::AddRecorder {
+ public:
+  bool begin() override { return true; }
+  void tell(std::span<const Fingerprint> added) override {
+    records.insert(records.end(), added.begin(), added.end());
+  }
+  void end(std::span<const Fingerprint> added) override { tell(added); }
+
+  std::vector<Fingerprint> records;
+};
+
+// `made`: the value, which other workers do not find yet.
+void tell_added(Mutator& changes, DatabaseKey key, std::span<const Fingerprint> records,
+                const value::Value& made) {
+  if (changes.log() == nullptr) return;
+  if (changes.shared()) return changes.log()->gather_added(key, records, made);
+  changes.log()->begin_add();
+  changes.log()->added(key, records);
+}
+
+Result<cuckoo::Plan> planned(const Result<value::Limits>& limits, const cuckoo::Options& options) {
+  if (!limits) return limits.error();
+  auto plan = cuckoo::plan(options, limits->bytes_max);
+  if (plan || plan.error().code != Errc::too_large) return plan;
+  // Clients are told whether the limit is too low, or the machine too small.
+  if (!cuckoo::plan(options, unbounded_plan_bytes)) return plan;
+  return fail(Errc::memory_limit, plan.error().detail);
+}
+
+}  // namespace
+
+bool add(Mutator& changes, DatabaseKey key, CuckooFilter& filter, std::span<const std::string_view> items,
+         CuckooFilter::AddIf condition, std::vector<CuckooFilter::AddOutcome>& outcomes) noexcept {
+  changes.note_change();
+  KeyedMemory memory(changes, key.database);
+  if (changes.log() == nullptr) return filter.add(items, condition, memory, outcomes, nullptr);
+  KeyRecorder recorder(*changes.log(), key, filter);
+  return filter.add(items, condition, memory, outcomes, &recorder);
+}
+
+bool remove(Mutator& changes, DatabaseKey key, CuckooFilter& filter, std::span<const std::string_view> items,
+            std::span<bool> removed) noexcept {
+  changes.note_change();
+  KeyedMemory memory(changes, key.database);
+  if (changes.log() == nullptr) return filter.remove(items, memory, removed, nullptr);
+  KeyRecorder recorder(*changes.log(), key, filter);
+  return filter.remove(items, memory, removed, &recorder);
+}
+
+Result<CuckooFilter*> create(Mutator& changes, DatabaseKey key, const CuckooCreation& creation,
+                             std::vector<CuckooFilter::AddOutcome>& outcomes) noexcept {
+  Keyspace& keyspace = changes.keyspace();
+  keyspace::KeyPlace place = keyspace.place_of(key);
+  const Mutator::KeyLock lock(changes, place);
+  changes.expire(place, creation.now);
+  const auto plan = planned(keyspace.limits_of_new(place), creation.options);
+  if (!plan) return plan.error();
+  auto made = CuckooFilter::create(*plan);
+  if (!made) return made.error();
+  const auto record = cuckoo::made_record(*plan);
+  changes.tell_ahead(keyspace::Made{.key = key, .kind = value::Kind::cuckoo, .head = record}, made->get());
+  cuckoo::OwnMemory memory;
+  Collected collected;
+  (void)(*made)->add(creation.items, creation.condition, memory, outcomes, &collected);
+  for (std::span<const Fingerprint> left = collected.records; !left.empty();) {
+    const auto some = left.first(std::min(left.size(), value::recorded_items_max));
+    tell_added(changes, key, some, **made);
+    left = left.subspan(some.size());
+  }
+  if (creation.deadline != keyspace::no_deadline)
+    changes.tell_ahead(keyspace::Expires{.key = key, .deadline = creation.deadline});
+  return &static_cast<CuckooFilter&>(changes.insert(place, std::move(*made), creation.deadline));
+}
+
+void compact(Mutator& changes, DatabaseKey key, CuckooFilter& filter) noexcept {
+  filter.compact();
+  changes.told(true, keyspace::Changed{
+                         .key = key, .kind = value::Kind::cuckoo, .what = cuckoo::compacted_change});
+}
+
+std::uint64_t record_bytes_of_cuckoo(std::size_t key_bytes, std::size_t item_count) {
+  // The removal of a key that is past its deadline, the making, and the new deadline.
+  constexpr std::uint64_t once = 4;
+  const std::uint64_t calls = once + 1 + item_count / value::recorded_items_max;
+  return calls * (keyspace::record_bytes_max + key_bytes) + item_count * sizeof(Fingerprint);
+}
+
+}  // namespace sepal::writers

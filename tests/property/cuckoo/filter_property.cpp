@@ -1,0 +1,327 @@
+// A filter that deletes, beside a multiset: no item is denied of which more copies were added than removed,
+// its records make it again, and so does its image, whenever that is taken.
+#include <sepal/cuckoo/kind/kind.hpp>
+#include <sepal/cuckoo/native/filter.hpp>
+#include <sepal/value/image.hpp>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace filter_property {
+
+namespace {
+
+using namespace sepal;
+using namespace sepal::cuckoo;
+
+constexpr std::uint64_t roomy = std::uint64_t{1} << 40;
+constexpr value::Limits no_limits{.bytes_max = roomy};
+
+FilterPtr made(const Options& options) {
+  auto planned = plan(options, roomy);
+  REQUIRE(planned);
+  auto filter = Filter::create(*planned);
+  REQUIRE(filter);
+  return *filter;
+}
+
+// Keeps records as a journal does.
+class Journal final : public value::AddRecorder {
+ public:
+  bool begin() override { return true; }
+  void tell(std::span<const Fingerprint> added) override {
+    records.insert(records.end(), added.begin(), added.end());
+  }
+  void end(std::span<const Fingerprint> added) override { tell(added); }
+
+  std::vector<Fingerprint> records;
+};
+
+std::string item(std::uint64_t number) {
+  return "item:" + std::to_string(number);
+}
+
+bool add(Filter& filter, const std::string& text, Journal* journal,
+         Filter::AddIf condition = Filter::AddIf::always) {
+  OwnMemory memory;
+  std::vector<Filter::AddOutcome> outcomes;
+  const std::string_view view = text;
+  REQUIRE(filter.add({&view, 1}, condition, memory, outcomes, journal));
+  REQUIRE(outcomes.size() == 1);
+  return outcomes.front().added;
+}
+bool remove(Filter& filter, const std::string& text, Journal* journal) {
+  OwnMemory memory;
+  const std::string_view view = text;
+  bool removed = false;
+  REQUIRE(filter.remove({&view, 1}, memory, {&removed, 1}, journal));
+  return removed;
+}
+bool contains(const Filter& filter, const std::string& text) {
+  const std::string_view view = text;
+  bool present = false;
+  filter.contains({&view, 1}, {&present, 1});
+  return present;
+}
+
+double measured_rate(const Filter& filter, std::uint64_t asked) {
+  constexpr std::uint64_t batch = 1000;
+  std::uint64_t found = 0;
+  for (std::uint64_t at = 0; at < asked; at += batch) {
+    std::vector<std::string> texts;
+    std::vector<std::string_view> views;
+    for (std::uint64_t i = 0; i < batch; ++i) texts.push_back("absent:" + std::to_string(at + i));
+    for (const std::string& text : texts) views.emplace_back(text);
+    bool present[batch];
+    filter.contains(views, present);
+    for (const bool each : present) found += each ? 1 : 0;
+  }
+  return static_cast<double>(found) / static_cast<double>(asked);
+}
+
+// What the filter has, without the shapes of its cells, which depend on its history.
+std::vector<std::uint64_t> counts_of(const Filter& filter, std::uint64_t item_count) {
+  std::vector<std::uint64_t> counts;
+  for (std::uint64_t number = 0; number < item_count; ++number) counts.push_back(filter.count(item(number)));
+  return counts;
+}
+
+Options options_of(std::uint64_t capacity, double rate, bool given = true) {
+  return {.capacity = capacity, .error_rate = rate, .capacity_given = given, .seed = 42};
+}
+
+}  // namespace
+
+TEST_CASE("a filter is a multiset of what was added and not removed") {
+  const auto options = GENERATE(options_of(1024, 0.01, false), options_of(100, 0.001), options_of(5000, 0.03),
+                                options_of(3, 0.1), options_of(200'000, 0.000001));
+  const FilterPtr filter = made(options);
+  std::mt19937_64 random(options.capacity);
+  std::unordered_map<std::uint64_t, std::uint64_t> model;
+  std::uint64_t total = 0;
+  Journal journal;
+  const std::uint64_t numbers = 20'000;
+  for (int step = 0; step < 120'000; ++step) {
+    // Waves: it grows, and shrinks again.
+    const bool growing = step / 30'000 % 2 == 0;
+    const std::uint64_t number = random() % numbers;
+    const auto choice = random() % 10;
+    if (choice < (growing ? 6U : 3U)) {
+      REQUIRE(add(*filter, item(number), &journal));
+      ++model[number];
+      ++total;
+    } else if (choice < 9) {
+      const auto found = model.find(number);
+      if (found == model.end()) continue;
+      REQUIRE(remove(*filter, item(number), &journal));
+      --total;
+      if (--found->second == 0) model.erase(found);
+    } else {
+      const auto found = model.find(number);
+      if (found != model.end()) {
+        REQUIRE(contains(*filter, item(number)));
+        REQUIRE(filter->count(item(number)) >= found->second);
+      }
+    }
+  }
+  CHECK(filter->item_count() == total);
+  for (const auto& [number, copies] : model) REQUIRE(filter->count(item(number)) >= copies);
+
+  // The journal alone makes it again, also where its records are out of order, as those of several workers.
+  const FilterPtr replayed = made(options);
+  for (std::size_t at = 0; at + 64 <= journal.records.size(); at += 64)
+    std::shuffle(journal.records.begin() + static_cast<std::ptrdiff_t>(at),
+                 journal.records.begin() + static_cast<std::ptrdiff_t>(at) + 64, random);
+  REQUIRE(replayed->repeat(journal.records));
+  CHECK(replayed->item_count() == total);
+  CHECK(replayed->removed_count() == filter->removed_count());
+  CHECK(counts_of(*replayed, numbers) == counts_of(*filter, numbers));
+
+  // So does its image.
+  auto copied = value::Frozen(filter).copy(no_limits, {});
+  INFO((copied ? "" : copied.error().detail));
+  REQUIRE(copied);
+  const auto& copy = value::as<Filter>(**copied);
+  CHECK(copy.item_count() == total);
+  CHECK(counts_of(copy, numbers) == counts_of(*filter, numbers));
+  CHECK(value::image_of(copy) == value::image_of(*filter));
+}
+
+TEST_CASE("an item has copies without limit, and harms no other") {
+  const FilterPtr filter = made(options_of(1024, 0.01, false));
+  for (std::uint64_t number = 0; number < 500; ++number) REQUIRE(add(*filter, item(number), nullptr));
+  const std::uint64_t bytes = filter->byte_count();
+  for (int copy = 0; copy < 10'000; ++copy) REQUIRE(add(*filter, "many", nullptr));
+  CHECK(filter->count("many") == 10'000);
+  CHECK(filter->byte_count() <= bytes + 256);
+  for (std::uint64_t number = 0; number < 500; ++number) CHECK(filter->count(item(number)) <= 2);
+  for (int copy = 0; copy < 10'000; ++copy) REQUIRE(remove(*filter, "many", nullptr));
+  CHECK_FALSE(contains(*filter, "many"));
+  CHECK(filter->item_count() == 500);
+}
+
+TEST_CASE("the rate holds when a filter is full, after churn, and grown") {
+  const double rate = GENERATE(0.1, 0.03, 0.01, 0.001);
+  const bool given = GENERATE(true, false);
+  const std::uint64_t capacity = 20'000;
+  const FilterPtr filter = made(options_of(capacity, rate, given));
+  for (std::uint64_t number = 0; number < capacity; ++number) REQUIRE(add(*filter, item(number), nullptr));
+  if (given) CHECK(filter->layer_count() == 1);
+  const auto limit = [&](std::uint64_t asked) {
+    return rate * 1.1 + 4 * std::sqrt(rate / static_cast<double>(asked));
+  };
+  CHECK(measured_rate(*filter, 200'000) <= limit(200'000));
+  std::uint64_t first = 0;
+  for (; first < 2 * capacity; ++first) {
+    REQUIRE(remove(*filter, item(first), nullptr));
+    REQUIRE(add(*filter, item(first + capacity), nullptr));
+  }
+  CHECK(measured_rate(*filter, 200'000) <= limit(200'000));
+  for (std::uint64_t number = first + capacity; number < first + 20 * capacity; ++number)
+    REQUIRE(add(*filter, item(number), nullptr));
+  CHECK(measured_rate(*filter, 200'000) <= limit(200'000));
+  for (std::uint64_t number = first; number < first + 20 * capacity; number += 7)
+    REQUIRE(contains(*filter, item(number)));
+  const std::uint64_t grown_bytes = filter->byte_count();
+  for (std::uint64_t number = first; number < first + 20 * capacity - 100; ++number)
+    REQUIRE(remove(*filter, item(number), nullptr));
+  CHECK(filter->byte_count() < grown_bytes / 4);
+  for (std::uint64_t number = first + 20 * capacity - 100; number < first + 20 * capacity; ++number)
+    REQUIRE(contains(*filter, item(number)));
+}
+
+TEST_CASE("a filter that does not scale holds what it was made for, and not one more") {
+  const std::uint64_t capacity = GENERATE(1, 2, 3, 10, 1000, 100'000);
+  Options options = options_of(capacity, 0.01);
+  options.expansion = 0;
+  const FilterPtr filter = made(options);
+  for (std::uint64_t number = 0; number < capacity; ++number) REQUIRE(add(*filter, item(number), nullptr));
+  CHECK_FALSE(add(*filter, "one more", nullptr));
+  CHECK(filter->item_count() == capacity);
+  REQUIRE(remove(*filter, item(0), nullptr));
+  CHECK(add(*filter, "one more", nullptr));
+}
+
+TEST_CASE("an item is added once by those who add it if it is absent") {
+  const FilterPtr filter = made(options_of(1024, 0.0001, false));
+  constexpr int items = 3000;
+  std::vector<std::atomic<int>> added(items);
+  std::vector<std::jthread> threads;
+  for (int thread = 0; thread < 4; ++thread)
+    threads.emplace_back([&] {
+      for (int number = 0; number < items; ++number)
+        if (add(*filter, item(static_cast<std::uint64_t>(number)), nullptr, Filter::AddIf::absent)) ++added[number];
+    });
+  threads.clear();
+  int twice = 0;
+  for (const auto& times : added) twice += times > 1 ? 1 : 0;
+  CHECK(twice == 0);
+}
+
+namespace {
+
+// What threads retire ends when all of them have ended.
+class SharedMemory final : public Memory {
+ public:
+  ~SharedMemory() {
+    for (const auto& [object, end] : retired_) end(object);
+  }
+  bool may_take(std::uint64_t) override { return true; }
+  void took(std::int64_t bytes) override { taken.fetch_add(bytes); }
+  void retire(void* object, void (*end)(void*)) override { retired_.emplace_back(object, end); }
+
+  static inline std::atomic<std::int64_t> taken{0};
+
+ private:
+  std::vector<std::pair<void*, void (*)(void*)>> retired_;
+};
+
+struct World {
+  FilterPtr filter;
+  std::atomic<bool> stop{false};
+  std::atomic<int> denied{0};
+  std::vector<Journal> journals{4};
+};
+
+// Adds and removes items of its own, so it knows of each whether it is there.
+void work(World& world, std::size_t thread, SharedMemory& memory, int steps) {
+  std::mt19937_64 random(thread);
+  std::vector<std::string> there;
+  std::vector<Filter::AddOutcome> outcomes;
+  for (int step = 0; step < steps; ++step) {
+    const bool growing = step / (steps / 4) % 2 == 0;
+    std::vector<std::string> texts;
+    std::vector<std::string_view> views;
+    if (random() % 4 < (growing ? 3U : 1U) || there.empty()) {
+      for (std::uint64_t i = 0; i < 1 + random() % 16; ++i) texts.push_back(item(random() << 2 | thread));
+      for (const std::string& text : texts) views.emplace_back(text);
+      if (!world.filter->add(views, Filter::AddIf::always, memory, outcomes, &world.journals[thread])) return;
+      for (std::string& text : texts) there.push_back(std::move(text));
+    } else {
+      const std::size_t at = random() % there.size();
+      const std::string_view view = there[at];
+      bool removed = false;
+      if (!world.filter->remove({&view, 1}, memory, {&removed, 1}, &world.journals[thread])) return;
+      if (!removed) ++world.denied;
+      there[at] = std::move(there.back());
+      there.pop_back();
+    }
+    if (!there.empty() && !contains(*world.filter, there[random() % there.size()])) ++world.denied;
+  }
+  for (const std::string& text : there)
+    if (!contains(*world.filter, text)) ++world.denied;
+}
+
+}  // namespace
+
+TEST_CASE("threads add, remove and look up while a filter grows and shrinks and is copied") {
+  const auto options = GENERATE(options_of(64, 0.01, false), options_of(300, 0.001));
+  World world{.filter = made(options)};
+  const std::uint64_t bytes_before = world.filter->byte_count();
+  SharedMemory::taken = 0;
+  std::vector<std::vector<std::byte>> images;
+  {
+    std::vector<SharedMemory> memories(4);
+    std::vector<std::jthread> threads;
+    std::atomic<int> running{4};
+    // The freeze is made with the gate closed: here, before the threads begin.
+    const value::Frozen early(world.filter);
+    for (std::size_t thread = 0; thread < 4; ++thread)
+      threads.emplace_back([&, thread] {
+        work(world, thread, memories[thread], 12'000);
+        --running;
+      });
+    // A slow reader.
+    std::vector<std::byte> body(early.body_bytes());
+    value::row_of(*world.filter).copy_body(early.view(), 0, body);
+    auto image = early.head();
+    image.insert(image.end(), body.begin(), body.end());
+    images.push_back(std::move(image));
+    threads.clear();
+  }
+  CHECK(world.denied == 0);
+  CHECK(world.filter->byte_count() ==
+        bytes_before + static_cast<std::uint64_t>(std::int64_t{SharedMemory::taken}));
+  std::vector<Fingerprint> records;
+  for (const Journal& journal : world.journals)
+    records.insert(records.end(), journal.records.begin(), journal.records.end());
+  const FilterPtr replayed = made(options);
+  REQUIRE(replayed->repeat(records));
+  CHECK(replayed->item_count() == world.filter->item_count());
+
+  auto loaded = value::value_of(images.front(), no_limits);
+  INFO((loaded ? "" : loaded.error().detail));
+  REQUIRE(loaded);
+  auto& filter = value::as<Filter>(**loaded);
+  REQUIRE(filter.repeat(records));
+  CHECK(filter.item_count() == world.filter->item_count());
+  CHECK(filter.removed_count() == world.filter->removed_count());
+}
+
+}  // namespace filter_property
