@@ -32,7 +32,9 @@ struct Recorded {
     mirrored,
     flushed,
     flushed_all,
-    written
+    written,
+    cuckoo_created,
+    cuckoo_changed
   };
   Kind kind = Kind::added;
   std::uint32_t database = 0;
@@ -44,7 +46,9 @@ struct Recorded {
   keyspace::Deadline deadline = keyspace::no_deadline;
   keyspace::Mirror mirror{};
   std::vector<Fingerprint> fingerprints{};
-  std::vector<std::byte> image{};  // of an adopted filter, or what was written: the bytes
+  // Of an adopted filter, the head of a filter that deletes, or what was written: the bytes.
+  std::vector<std::byte> image{};
+  std::uint8_t what = 0;           // what has changed, in a filter that deletes
   std::uint64_t offset = 0;        // of what was written
   keyspace::ImageFile file{};
 
@@ -65,6 +69,11 @@ struct Recorded {
     key = of_key.key;
   }
   void take(const keyspace::Made& made) {
+    if (made.kind == value::Kind::cuckoo) {
+      name(Kind::cuckoo_created, made.key);
+      image.assign(made.head.begin(), made.head.end());
+      return;
+    }
     name(Kind::created, made.key);
     FieldReader reader(made.head);
     options.seed = reader.integer<std::uint64_t>();
@@ -77,6 +86,11 @@ struct Recorded {
     if (changed.kind == value::Kind::bloom) {
       name(Kind::grown, changed.key);
       layer = layer_in(changed.head);
+      return;
+    }
+    if (changed.kind == value::Kind::cuckoo) {
+      name(Kind::cuckoo_changed, changed.key);
+      what = changed.what;
       return;
     }
     name(Kind::written, changed.key);

@@ -39,7 +39,7 @@ inline constexpr FixedGroup fixed_groups[] = {
      "tls-client-cert-file=, tls-client-key-file=, tls-client-key-file-pass=, tls-cluster=no, "
      "tls-dh-params-file=, tls-key-file-pass=, tls-prefer-server-ciphers=no, tls-replication=no, "
      "tls-session-cache-size=0, tls-session-cache-timeout=0, tls-session-caching=no"},
-    {"keys hold Bloom filters and strings only",
+    {"keys hold filters and strings only",
      "hash-max-listpack-entries=512, hash-max-listpack-value=64, hash-max-ziplist-entries=512, "
      "hash-max-ziplist-value=64, hll-sparse-max-bytes=3000, list-compress-depth=0, "
      "list-max-listpack-size=-2, list-max-ziplist-size=-2, set-max-intset-entries=512, "

@@ -16,7 +16,7 @@
 namespace sepal::command {
 namespace {
 
-constexpr std::string_view filters_only = "keys hold Bloom filters and strings only";
+constexpr std::string_view filters_only = "keys hold filters and strings only";
 
 constexpr AbsentGroup absent_table[] = {
     {"channels", "clients can neither publish nor subscribe",

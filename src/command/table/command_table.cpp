@@ -19,7 +19,7 @@
 namespace sepal::command {
 namespace {
 
-constexpr std::size_t slot_count = 256;
+constexpr std::size_t slot_count = 512;
 // The bound is for names of the table. The search for another name ends at an empty slot, and at least half
 // of the slots are empty. Most names stand at their slot or at the next. A new command may stand further off.
 constexpr std::size_t probes_max = 8;

@@ -19,9 +19,9 @@ struct NumberOption {
   std::string_view bad;
   std::string_view range;
 };
-constexpr NumberOption iterations{"MAXITERATIONS", 1, 65535, text::bad_iterations, text::iterations_range};
-constexpr NumberOption bucket_size{"BUCKETSIZE", 1, 255, text::bad_bucket_size, text::bucket_size_range};
-constexpr NumberOption expansion{"EXPANSION", 0, 32768, text::bad_expansion, text::expansion_range};
+constexpr NumberOption iterations_option{"MAXITERATIONS", 1, 65535, text::bad_iterations, text::iterations_range};
+constexpr NumberOption bucket_size_option{"BUCKETSIZE", 1, 255, text::bad_bucket_size, text::bucket_size_range};
+constexpr NumberOption expansion_option{"EXPANSION", 0, 32768, text::bad_expansion, text::expansion_range};
 constexpr std::string_view error_option = "ERROR";
 
 std::optional<Refusal> read(const NumberOption& option, std::string_view word, std::int64_t& into) {
@@ -48,7 +48,7 @@ bool fits(std::int64_t capacity, const Options& options) {
 // The values of the options by their place in the order of errors; empty: the option is not there.
 struct ReserveWords {
   std::array<std::optional<std::string_view>, 4> values;
-  static constexpr std::array<std::string_view, 4> names{iterations.name, bucket_size.name, expansion.name,
+  static constexpr std::array<std::string_view, 4> names{iterations_option.name, bucket_size_option.name, expansion_option.name,
                                                          error_option};
 };
 
@@ -74,15 +74,15 @@ std::variant<Options, Refusal, TooFewWords> parse_reserve(std::span<const std::s
   }
   std::int64_t number = 0;
   if (found.values[0]) {
-    if (const auto refused = read(iterations, *found.values[0], number)) return *refused;
+    if (const auto refused = read(iterations_option, *found.values[0], number)) return *refused;
     options.iteration_max = static_cast<std::uint16_t>(number);
   }
   if (found.values[1]) {
-    if (const auto refused = read(bucket_size, *found.values[1], number)) return *refused;
+    if (const auto refused = read(bucket_size_option, *found.values[1], number)) return *refused;
     options.bucket_size = static_cast<std::uint16_t>(number);
   }
   if (found.values[2]) {
-    if (const auto refused = read(expansion, *found.values[2], number)) return *refused;
+    if (const auto refused = read(expansion_option, *found.values[2], number)) return *refused;
     // As the reference: the next power of two.
     options.expansion =
         number == 0 ? 0 : std::bit_ceil(static_cast<std::uint32_t>(number));

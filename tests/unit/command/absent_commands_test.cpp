@@ -46,7 +46,7 @@ std::set<std::string> rows_of_document() {
 }
 
 constexpr std::string_view no_lists =
-    "-ERR Sepal has no lists: keys hold Bloom filters and strings only (docs/protocol.md, \"What Sepal does "
+    "-ERR Sepal has no lists: keys hold filters and strings only (docs/protocol.md, \"What Sepal does "
     "not have\")";
 
 }  // namespace
