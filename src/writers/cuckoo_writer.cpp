@@ -43,11 +43,10 @@ class Collected final : public value::AddRecorder {
   std::vector<Fingerprint> records;
 };
 
-// `made`: the value, which other workers do not find yet.
-void tell_added(Mutator& changes, DatabaseKey key, std::span<const Fingerprint> records,
-                const value::Value& made) {
+// Of a value that other workers do not find yet.
+void tell_added(Mutator& changes, DatabaseKey key, std::span<const Fingerprint> records) {
   if (changes.log() == nullptr) return;
-  if (changes.shared()) return changes.log()->gather_added(key, records, made);
+  if (changes.shared()) return changes.log()->gather_added(key, records);
   changes.log()->begin_add();
   changes.log()->added(key, records);
 }
@@ -84,7 +83,7 @@ bool remove(Mutator& changes, DatabaseKey key, CuckooFilter& filter, std::span<c
 Result<CuckooFilter*> create(Mutator& changes, DatabaseKey key, const CuckooCreation& creation,
                              std::vector<CuckooFilter::AddOutcome>& outcomes) noexcept {
   Keyspace& keyspace = changes.keyspace();
-  keyspace::KeyPlace place = keyspace.place_of(key);
+  keyspace::KeyPlace place = keyspace.place_for(key);
   const Mutator::KeyLock lock(changes, place);
   changes.expire(place, creation.now);
   const auto plan = planned(keyspace.limits_of_new(place), creation.options);
@@ -92,24 +91,23 @@ Result<CuckooFilter*> create(Mutator& changes, DatabaseKey key, const CuckooCrea
   auto made = CuckooFilter::create(*plan);
   if (!made) return made.error();
   const auto record = cuckoo::made_record(*plan);
-  changes.tell_ahead(keyspace::Made{.key = key, .kind = value::Kind::cuckoo, .head = record}, made->get());
+  changes.tell_ahead(
+      keyspace::Made{.key = key, .kind = value::Kind::cuckoo, .head = record, .deadline = creation.deadline});
   cuckoo::OwnMemory memory;
   Collected collected;
   (void)(*made)->add(creation.items, creation.condition, memory, outcomes, &collected);
   for (std::span<const Fingerprint> left = collected.records; !left.empty();) {
     const auto some = left.first(std::min(left.size(), value::recorded_items_max));
-    tell_added(changes, key, some, **made);
+    tell_added(changes, key, some);
     left = left.subspan(some.size());
   }
-  if (creation.deadline != keyspace::no_deadline)
-    changes.tell_ahead(keyspace::Expires{.key = key, .deadline = creation.deadline});
   return &static_cast<CuckooFilter&>(changes.insert(place, std::move(*made), creation.deadline));
 }
 
 void compact(Mutator& changes, DatabaseKey key, CuckooFilter& filter) noexcept {
   filter.compact();
-  changes.told(true, keyspace::Changed{
-                         .key = key, .kind = value::Kind::cuckoo, .what = cuckoo::compacted_change});
+  changes.told(true,
+               keyspace::Changed{.key = key, .kind = value::Kind::cuckoo, .what = cuckoo::compacted_change});
 }
 
 std::uint64_t record_bytes_of_cuckoo(std::size_t key_bytes, std::size_t item_count) {

@@ -48,8 +48,8 @@ struct Recorded {
   std::vector<Fingerprint> fingerprints{};
   // Of an adopted filter, the head of a filter that deletes, or what was written: the bytes.
   std::vector<std::byte> image{};
-  std::uint8_t what = 0;           // what has changed, in a filter that deletes
-  std::uint64_t offset = 0;        // of what was written
+  std::uint8_t what = 0;     // what has changed, in a filter that deletes
+  std::uint64_t offset = 0;  // of what was written
   keyspace::ImageFile file{};
 
   [[nodiscard]] static Recorded of(const keyspace::Mutation& change) {

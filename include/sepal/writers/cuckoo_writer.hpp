@@ -41,7 +41,8 @@ Result<cuckoo::Filter*> create(keyspace::Mutator& changes, keyspace::DatabaseKey
                                const CuckooCreation& creation,
                                std::vector<cuckoo::Filter::AddOutcome>& outcomes) noexcept;
 
-// --- exclusive ----------------------------------------------------------------------------------------------
+// --- exclusive
+// ----------------------------------------------------------------------------------------------
 
 // CF.COMPACT. The key names `filter`.
 void compact(keyspace::Mutator& changes, keyspace::DatabaseKey key, cuckoo::Filter& filter) noexcept;

@@ -36,7 +36,8 @@ keyspace::DatabaseKey key_of(const Context& context) {
   return {.database = context.client.database, .key = context.words[1]};
 }
 
-// --- adds ---------------------------------------------------------------------------------------------------
+// --- adds
+// ---------------------------------------------------------------------------------------------------
 
 // How the outcomes of adds are answered.
 enum class Answer : std::uint8_t {
@@ -85,7 +86,8 @@ Next add(Context& context, const Addition& addition) {
   if (refused) return Next::done;
   std::vector<Filter::AddOutcome>& outcomes = context.scratch.cuckoo_outcomes;
   if (filter != nullptr) {
-    if (!writers::add(context.changes, key_of(context), *filter, addition.items, addition.condition, outcomes))
+    if (!writers::add(context.changes, key_of(context), *filter, addition.items, addition.condition,
+                      outcomes))
       return Next::need_alone;
     answer_adds(context, addition);
     return Next::done;
@@ -112,9 +114,9 @@ Next cf_add(Context& context) {
 }
 
 Next cf_addnx(Context& context) {
-  return add(context, {.items = context.words.subspan(2),
-                       .condition = AddIf::absent,
-                       .options = default_options(context)});
+  return add(
+      context,
+      {.items = context.words.subspan(2), .condition = AddIf::absent, .options = default_options(context)});
 }
 
 Next insert(Context& context, AddIf condition, Answer answer) {
@@ -156,15 +158,15 @@ Next cf_reserve(Context& context) {
     return Next::done;
   }
   if (!context.may_create()) return Next::need_alone;
-  const auto created =
-      writers::create(context.changes, key_of(context),
-                      {.options = std::get<cuckoo::Options>(parsed), .now = context.now},
-                      context.scratch.cuckoo_outcomes);
+  const auto created = writers::create(context.changes, key_of(context),
+                                       {.options = std::get<cuckoo::Options>(parsed), .now = context.now},
+                                       context.scratch.cuckoo_outcomes);
   if (!created) return refuse(context, text_of(created.error().code));
   return answer_ok(context);
 }
 
-// --- removals -----------------------------------------------------------------------------------------------
+// --- removals
+// -----------------------------------------------------------------------------------------------
 
 Next remove(Context& context, Words items, bool single) {
   auto* const filter = value::as<Filter>(find(context, context.words[1]));
@@ -191,7 +193,8 @@ Next cf_mdel(Context& context) {
   return remove(context, context.words.subspan(2), false);
 }
 
-// --- questions ----------------------------------------------------------------------------------------------
+// --- questions
+// ----------------------------------------------------------------------------------------------
 
 // A value of another kind holds no item.
 void look_up(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
@@ -231,7 +234,8 @@ Next cf_count(Context& context) {
   return answer_count(context, filter == nullptr ? 0 : filter->count(context.words[2]));
 }
 
-// --- what is told -------------------------------------------------------------------------------------------
+// --- what is told
+// -------------------------------------------------------------------------------------------
 
 struct InfoField {
   std::string_view name;
@@ -246,7 +250,8 @@ constexpr InfoField info_fields[] = {
     {"Number of items deleted", [](const Filter& filter) { return filter.removed_count(); }},
     {"Bucket size", [](const Filter& filter) { return std::uint64_t{filter.plan().options.bucket_size}; }},
     {"Expansion rate", [](const Filter& filter) { return std::uint64_t{filter.plan().options.expansion}; }},
-    {"Max iterations", [](const Filter& filter) { return std::uint64_t{filter.plan().options.iteration_max}; }},
+    {"Max iterations",
+     [](const Filter& filter) { return std::uint64_t{filter.plan().options.iteration_max}; }},
 };
 
 Next cf_info(Context& context) {
@@ -310,7 +315,8 @@ Next cf_compact(Context& context) {
   return answer_ok(context);
 }
 
-// --- the rows -----------------------------------------------------------------------------------------------
+// --- the rows
+// -----------------------------------------------------------------------------------------------
 
 std::uint64_t records_cuckoo(const RecordAsk& ask) {
   return writers::record_bytes_of_cuckoo(std::min(ask.words[1].size(), keyspace::key_bytes_max),
@@ -337,20 +343,21 @@ constexpr CommandSpec cuckoo_family[] = {
                adds, Flag::write | Flag::fast | Flag::alone, one_key("RW access update"), of_cells),
     cuckoo_row("cf.count key item", 3, "1.0.0", "Answers how many copies of an item a filter may have",
                cf_count, asks, asking, one_key("RO")),
-    cuckoo_row("cf.debug key", 2, "1.0.0", "Answers the shape of a filter in one line", cf_debug, asks, asking,
-               one_key("RO"), of_cells),
+    cuckoo_row("cf.debug key", 2, "1.0.0", "Answers the shape of a filter in one line", cf_debug, asks,
+               asking, one_key("RO"), of_cells),
     cuckoo_row("cf.del key item", 3, "1.0.0", "Removes a copy of an item from a filter", cf_del, adds,
                Flag::write | Flag::fast, one_key("RW"), records_cuckoo),
     cuckoo_row("cf.exists key item", 3, "1.0.0", "Asks whether a filter may have an item", cf_exists, asks,
                asking, one_key("RO"), cf_exists_together),
     cuckoo_row("cf.info key", 2, "1.0.0", "Answers the shape of a filter, and how many items it has", cf_info,
                asks | Category::fast, asking, one_key("RO"), of_cells, Tips{"dont_cache"}),
-    cuckoo_row("cf.insert key [CAPACITY capacity] [ERROR error] [NOCREATE] ITEMS item [item ...]", -4, "1.0.0",
+    cuckoo_row("cf.insert key [CAPACITY capacity] [ERROR error] [NOCREATE] ITEMS item [item ...]", -4,
+               "1.0.0",
                "Adds copies of items to a filter, making it with the given options if the key is free",
                cf_insert, adds, adding, one_key("RW"), records_cuckoo, ItemsAt{items_of_insert}, of_items),
     cuckoo_row("cf.insertnx key [CAPACITY capacity] [ERROR error] [NOCREATE] ITEMS item [item ...]", -4,
-               "1.0.0", "Adds the items that a filter does not have, making it if the key is free", cf_insertnx,
-               adds, adding, one_key("RW"), records_cuckoo, ItemsAt{items_of_insert}, of_items),
+               "1.0.0", "Adds the items that a filter does not have, making it if the key is free",
+               cf_insertnx, adds, adding, one_key("RW"), records_cuckoo, ItemsAt{items_of_insert}, of_items),
     cuckoo_row("cf.mdel key item [item ...]", -3, "0.1.0", "Removes a copy of each item from a filter",
                cf_mdel, adds, Flag::write | Flag::fast, one_key("RW"), records_cuckoo,
                ItemsAt{items_behind_key}, of_items),
@@ -361,8 +368,9 @@ constexpr CommandSpec cuckoo_family[] = {
                "[EXPANSION expansion] [ERROR error]",
                -3, "1.0.0", "Makes an empty filter for a capacity and an error rate", cf_reserve,
                adds | Category::fast, adding, one_key("RW"), records_cuckoo),
-    cuckoo_row("cf.stats key", 2, "0.1.0", "Answers how full a filter is, how often it errs now, and its layers",
-               cf_stats, asks, asking, one_key("RO"), of_cells, Tips{"dont_cache"}),
+    cuckoo_row("cf.stats key", 2, "0.1.0",
+               "Answers how full a filter is, how often it errs now, and its layers", cf_stats, asks, asking,
+               one_key("RO"), of_cells, Tips{"dont_cache"}),
 };
 
 }  // namespace

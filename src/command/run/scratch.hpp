@@ -32,7 +32,7 @@ class Scratch {
 
   std::vector<bloom::Filter::AddOutcome> outcomes;  // of the request that runs
   std::vector<cuckoo::Filter::AddOutcome> cuckoo_outcomes;
-  std::vector<std::string_view> part_words;         // of the part of a long request that runs
+  std::vector<std::string_view> part_words;  // of the part of a long request that runs
   resp::Reply part_reply;
   std::vector<std::string_view> queued_words;  // of a command that a transaction queues
   std::vector<std::string_view> last_words;    // of the commands of a transaction that run together

@@ -13,10 +13,9 @@ namespace sepal::command {
 
 // By the number of the category.
 inline constexpr std::string_view category_names[] = {
-    "keyspace", "read",        "write",      "set",         "sortedset", "list",  "hash", "string",
-    "bitmap",   "hyperloglog", "geo",        "stream",      "pubsub",    "admin", "fast", "slow",
-    "blocking", "dangerous",   "connection", "transaction", "scripting", "bloom",
-    "cuckoo"};
+    "keyspace", "read",        "write",      "set",         "sortedset", "list",  "hash",  "string",
+    "bitmap",   "hyperloglog", "geo",        "stream",      "pubsub",    "admin", "fast",  "slow",
+    "blocking", "dangerous",   "connection", "transaction", "scripting", "bloom", "cuckoo"};
 static_assert(std::size(category_names) == static_cast<std::size_t>(Category::cuckoo) + 1);
 
 // The category of a name in any case, without an '@'; empty if there is none.

@@ -168,8 +168,7 @@ bool CellLines::remove(std::uint32_t quotient, std::uint64_t remainder) {
   }
   move_down(slot, last);
   const std::uint32_t last_line = shape_.line_of(last);
-  for (std::uint32_t at = shape_.line_of(quotient) + 1; at <= last_line; ++at)
-    set_offset(at, offset(at) - 1);
+  for (std::uint32_t at = shape_.line_of(quotient) + 1; at <= last_line; ++at) set_offset(at, offset(at) - 1);
   return true;
 }
 

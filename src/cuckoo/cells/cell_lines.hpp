@@ -12,8 +12,8 @@
 //     run end     S bits     bit i: slot i has the last entry of a run
 //     remainders  S times r bits
 //
-// After Pandey, Bender, Johnson, Patro: A General-Purpose Counting Filter: Making Every Bit Count (2017), "rank
-// and select quotient filter". There the offset is of blocks of 64 slots; here a block is a line.
+// After Pandey, Bender, Johnson, Patro: A General-Purpose Counting Filter: Making Every Bit Count (2017),
+// "rank and select quotient filter". There the offset is of blocks of 64 slots; here a block is a line.
 //
 // The last lines have no quotients: runs of the lines before them end there.
 #pragma once
@@ -215,8 +215,7 @@ bool CellLines::each(To to) const {
   Slot next = 0;
   for (std::uint32_t at = 0; at < line_count_; ++at) {
     for (std::uint64_t left = occupied(at); left != 0; left &= left - 1) {
-      const Slot quotient =
-          at * shape_.slots_per_line() + static_cast<unsigned>(std::countr_zero(left));
+      const Slot quotient = at * shape_.slots_per_line() + static_cast<unsigned>(std::countr_zero(left));
       if (quotient >= shape_.quotient_count()) return false;
       Slot slot = next > quotient ? next : quotient;
       for (;; ++slot) {

@@ -19,8 +19,10 @@ struct NumberOption {
   std::string_view bad;
   std::string_view range;
 };
-constexpr NumberOption iterations_option{"MAXITERATIONS", 1, 65535, text::bad_iterations, text::iterations_range};
-constexpr NumberOption bucket_size_option{"BUCKETSIZE", 1, 255, text::bad_bucket_size, text::bucket_size_range};
+constexpr NumberOption iterations_option{"MAXITERATIONS", 1, 65535, text::bad_iterations,
+                                         text::iterations_range};
+constexpr NumberOption bucket_size_option{"BUCKETSIZE", 1, 255, text::bad_bucket_size,
+                                          text::bucket_size_range};
 constexpr NumberOption expansion_option{"EXPANSION", 0, 32768, text::bad_expansion, text::expansion_range};
 constexpr std::string_view error_option = "ERROR";
 
@@ -48,8 +50,8 @@ bool fits(std::int64_t capacity, const Options& options) {
 // The values of the options by their place in the order of errors; empty: the option is not there.
 struct ReserveWords {
   std::array<std::optional<std::string_view>, 4> values;
-  static constexpr std::array<std::string_view, 4> names{iterations_option.name, bucket_size_option.name, expansion_option.name,
-                                                         error_option};
+  static constexpr std::array<std::string_view, 4> names{iterations_option.name, bucket_size_option.name,
+                                                         expansion_option.name, error_option};
 };
 
 }  // namespace
@@ -84,8 +86,7 @@ std::variant<Options, Refusal, TooFewWords> parse_reserve(std::span<const std::s
   if (found.values[2]) {
     if (const auto refused = read(expansion_option, *found.values[2], number)) return *refused;
     // As the reference: the next power of two.
-    options.expansion =
-        number == 0 ? 0 : std::bit_ceil(static_cast<std::uint32_t>(number));
+    options.expansion = number == 0 ? 0 : std::bit_ceil(static_cast<std::uint32_t>(number));
   }
   if (found.values[3])
     if (const auto refused = read_rate(*found.values[3], options.error_rate)) return *refused;

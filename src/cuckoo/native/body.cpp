@@ -116,7 +116,8 @@ Result<CellRecord> decode_cell(std::span<std::byte> bytes) {
     return damaged("a cell of a filter has a shape that no cell has");
   cell.form = {.shape = CellShape(quotients, remainder_bits), .depth = depth};
   cell.byte_count = cell_record_bytes(bytes_of_lines, extra_count);
-  if ((bytes_of_lines != 0 && bytes_of_lines != cell.form.shape.byte_count()) || cell.byte_count > bytes.size())
+  if ((bytes_of_lines != 0 && bytes_of_lines != cell.form.shape.byte_count()) ||
+      cell.byte_count > bytes.size())
     return damaged("a cell of a filter has another length than its head says");
   if (bytes_of_lines != 0)
     cell.lines = reinterpret_cast<std::uint64_t*>(bytes.subspan(cell_head_bytes).data());

@@ -43,7 +43,7 @@ struct CellRecord {
   std::uint64_t removed = 0;
   std::uint64_t items = 0;
   std::uint64_t* lines = nullptr;  // within the bytes
-  std::uint64_t entries_end = 0;  // above all entries
+  std::uint64_t entries_end = 0;   // above all entries
   std::vector<Extra> extras;
   std::size_t byte_count = 0;
 };

@@ -98,7 +98,8 @@ class alignas(64) Cell {
   // The number of the last change that the image had of which this cell was loaded.
   [[nodiscard]] std::uint64_t loaded_change() const { return loaded_change_; }
   // Of a cell that was loaded.
-  void set_loaded(std::uint64_t items, std::uint64_t changes, std::uint64_t removed, std::vector<Extra> extras);
+  void set_loaded(std::uint64_t items, std::uint64_t changes, std::uint64_t removed,
+                  std::vector<Extra> extras);
 
  private:
   void set_counts(std::uint64_t items, std::uint64_t changes, std::uint64_t removed) {
@@ -124,7 +125,7 @@ class alignas(64) Cell {
   std::atomic<std::uint64_t> items_{0};
   std::atomic<std::uint64_t> changes_{0};
   std::atomic<std::uint64_t> removed_{0};
-  std::vector<Extra> extras_;  // in the order of `entry`
+  std::vector<Extra> extras_;      // in the order of `entry`
   std::uint64_t extra_count_ = 0;  // the sum of their counts
   std::uint64_t loaded_change_ = 0;
   bool owns_lines_ = false;
@@ -155,8 +156,7 @@ inline void Cell::lock() {
   constexpr int spins_max = 64;
   for (int round = 0;; ++round) {
     std::uint32_t version = version_.load(std::memory_order_relaxed);
-    if ((version & 1) == 0 &&
-        version_.compare_exchange_weak(version, version + 1, std::memory_order_acquire))
+    if ((version & 1) == 0 && version_.compare_exchange_weak(version, version + 1, std::memory_order_acquire))
       break;
     if (round >= spins_max) std::this_thread::yield();
   }

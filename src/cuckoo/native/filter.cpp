@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "cuckoo/native/layer.hpp"
 #include "cuckoo/native/body.hpp"
+#include "cuckoo/native/layer.hpp"
 #include "cuckoo/native/stills.hpp"
 
 namespace sepal::cuckoo {
@@ -83,7 +83,8 @@ Layer* Filter::layer_made(std::uint32_t index, Memory& memory) {
   return made.release();
 }
 
-// --- look-ups -----------------------------------------------------------------------------------------------
+// --- look-ups
+// -----------------------------------------------------------------------------------------------
 
 bool Filter::contains(std::uint64_t hash) const {
   const ItemPlace at = cuckoo::place_of(hash, plan_.root_count);
@@ -126,7 +127,8 @@ std::uint64_t Filter::count(std::string_view item) const {
   return copies;
 }
 
-// --- changes ------------------------------------------------------------------------------------------------
+// --- changes
+// ------------------------------------------------------------------------------------------------
 
 // All who add an item lock its cell of the oldest layer first, and hold that lock to the end. So of several
 // who add it if it is absent, one adds it. Locks of several layers are taken from the oldest to the newest.
@@ -220,7 +222,8 @@ bool Filter::remove(std::span<const std::string_view> items, Memory& memory, std
   return true;
 }
 
-// --- figures ------------------------------------------------------------------------------------------------
+// --- figures
+// ------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -264,15 +267,16 @@ std::vector<Filter::LayerFigures> Filter::layers() const {
       figures.slots += shape.quotient_count();
       if (cell.lines_address() != nullptr) figures.bytes += shape.byte_count();
     });
-    const double identities = static_cast<double>(plan_.root_count) *
-                              static_cast<double>(std::uint64_t{plan_.root_quotients}
-                                                  << plan_.layers[index].identity_bits);
+    const double identities =
+        static_cast<double>(plan_.root_count) *
+        static_cast<double>(std::uint64_t{plan_.root_quotients} << plan_.layers[index].identity_bits);
     figures.rate = static_cast<double>(figures.items) / identities;
   }
   return all;
 }
 
-// --- replay -------------------------------------------------------------------------------------------------
+// --- replay
+// -------------------------------------------------------------------------------------------------
 
 // A record that cannot be repeated yet waits: a removal for its add, an add for the removal that made room.
 bool Filter::repeat(std::span<const Fingerprint> records) {
@@ -303,8 +307,8 @@ Filter::Repeated Filter::repeat(const Fingerprint& record) {
   if (number > cell->loaded_change()) {
     const Changer by{.memory = memory, .stills = *stills_, .bytes = bytes_, .recorded = number};
     std::uint64_t told = 0;
-    const bool changed = removes ? layer(index).take(*cell, at, by, told)
-                                 : layer(index).put(cell, at, by, told) == Put::done;
+    const bool changed =
+        removes ? layer(index).take(*cell, at, by, told) : layer(index).put(cell, at, by, told) == Put::done;
     if (!changed) outcome = Repeated::not_yet;
     if (changed && !plan_.options.scaling())
       taken_.fetch_add(removes ? ~std::uint64_t{0} : 1, std::memory_order_relaxed);

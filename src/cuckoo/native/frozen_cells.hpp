@@ -26,8 +26,8 @@ class FrozenCells final : public value::Still, public StillCells {
 
   [[nodiscard]] std::uint64_t byte_count() const { return byte_count_; }
   [[nodiscard]] std::uint64_t item_count() const { return item_count_; }  // at the freeze
-  // Copies bytes of all records, one behind the other: by one thread, from the first byte to the last. Outside
-  // the gate as well.
+  // Copies bytes of all records, one behind the other: by one thread, from the first byte to the last.
+  // Outside the gate as well.
   void copy(std::uint64_t offset, std::span<std::byte> to);
 
   void keep(const Cell& cell) override;

@@ -96,7 +96,8 @@ Result<void> Filter::complete() {
       auto record = decode_cell(left);
       if (!record) return record.error();
       if (record->layer != index) break;
-      if (!made->may_have(record->form, record->entries_end)) return damaged("a cell of a filter is not one of its layer");
+      if (!made->may_have(record->form, record->entries_end))
+        return damaged("a cell of a filter is not one of its layer");
       Cell& cell = made->add_loaded(record->form, record->first, record->root, record->lines);
       taken_.fetch_add(record->items, std::memory_order_relaxed);
       bytes += record->extras.capacity() * sizeof(Extra);

@@ -112,7 +112,8 @@ bool Layer::complete() {
   return true;
 }
 
-// --- look-ups -----------------------------------------------------------------------------------------------
+// --- look-ups
+// -----------------------------------------------------------------------------------------------
 
 Cell& Layer::lock(const ItemPlace& at) const {
   for (;;) {
@@ -151,8 +152,8 @@ std::uint64_t Layer::count_all(const ItemPlace& at) const {
   Cell& cell = lock(at);
   const Cell::Form form = cell.form();
   const Entry entry = entry_of(form, at.fraction);
-  std::uint64_t found = CellLines(form.shape, cell.lines())
-                            .count(entry.quotient, entry.remainder, copies_in_slots);
+  std::uint64_t found =
+      CellLines(form.shape, cell.lines()).count(entry.quotient, entry.remainder, copies_in_slots);
   const std::uint64_t number = number_of(form, entry);
   const auto extra = find_extra(cell.extras(), number);
   if (extra != cell.extras().end() && extra->entry == number) found += extra->count;
@@ -160,7 +161,8 @@ std::uint64_t Layer::count_all(const ItemPlace& at) const {
   return found;
 }
 
-// --- adds ---------------------------------------------------------------------------------------------------
+// --- adds
+// ---------------------------------------------------------------------------------------------------
 
 Put Layer::ensure_lines(Cell& cell, const Changer& by) const {
   if (cell.lines() != nullptr) return Put::done;
@@ -313,8 +315,9 @@ void Layer::enter(std::unique_ptr<Cell> right, const Changer& by) {
   if (depth > directory->depth) {
     auto larger = std::make_unique<Directory>(plan_.root_count, depth);
     for (std::size_t at = 0; at < larger->cells.size(); ++at)
-      larger->cells[at].store(directory->cells[at >> (depth - directory->depth)].load(std::memory_order_relaxed),
-                              std::memory_order_relaxed);
+      larger->cells[at].store(
+          directory->cells[at >> (depth - directory->depth)].load(std::memory_order_relaxed),
+          std::memory_order_relaxed);
     by.took(static_cast<std::int64_t>((larger->cells.size() - directory->cells.size()) *
                                       sizeof(std::atomic<Cell*>)));
     by.memory.retire(directory, [](void* retired) { delete static_cast<Directory*>(retired); });
@@ -328,7 +331,8 @@ void Layer::enter(std::unique_ptr<Cell> right, const Changer& by) {
   cells_.push_back(std::move(right));
 }
 
-// --- removals -----------------------------------------------------------------------------------------------
+// --- removals
+// -----------------------------------------------------------------------------------------------
 
 bool Layer::take(Cell& cell, const ItemPlace& at, const Changer& by, std::uint64_t& number) {
   if (cell.lines() == nullptr) return false;

@@ -153,14 +153,13 @@ class Layer {
     return std::uint64_t{plan_.root_quotients} << plan().identity_bits >> depth;
   }
   [[nodiscard]] CellShape shape_of(unsigned depth, unsigned remainder_bits) const {
-    const std::uint64_t quotients =
-        (identities(depth) + low_bits(remainder_bits)) >> remainder_bits;
+    const std::uint64_t quotients = (identities(depth) + low_bits(remainder_bits)) >> remainder_bits;
     return {static_cast<std::uint32_t>(quotients), remainder_bits};
   }
   [[nodiscard]] Entry entry_of(const Cell::Form& form, std::uint64_t fraction) const {
     const std::uint64_t rest = form.depth == 0 ? fraction : fraction << form.depth;
-    const auto number = static_cast<std::uint64_t>(
-        (static_cast<Product>(rest) * identities(form.depth)) >> 64);
+    const auto number =
+        static_cast<std::uint64_t>((static_cast<Product>(rest) * identities(form.depth)) >> 64);
     return {.quotient = static_cast<std::uint32_t>(number >> form.shape.remainder_bits()),
             .remainder = number & low_bits(form.shape.remainder_bits())};
   }

@@ -39,8 +39,8 @@ LayerPlan growing_layer(unsigned identity_bits, unsigned remainder_bits_min, std
           .remainder_bits_first = static_cast<std::uint8_t>(identity_bits + part)};
 }
 
-// Each further layer may hold 2^layer_growth_bits times the items of all before it, at half of the rate that is
-// left. Where the identities would need more bits than there are, the filter ends.
+// Each further layer may hold 2^layer_growth_bits times the items of all before it, at half of the rate that
+// is left. Where the identities would need more bits than there are, the filter ends.
 void add_further_layers(Plan& plan, double rate_left) {
   const LayerPlan& first = plan.layers[0];
   unsigned growth = first.identity_bits - first.remainder_bits_min;
@@ -48,8 +48,7 @@ void add_further_layers(Plan& plan, double rate_left) {
     const unsigned remainder_bits = remainder_bits_for(rate_left / 2, full_load);
     growth += layer_growth_bits;
     const LayerPlan& before = plan.layers[plan.layer_count - 1];
-    const unsigned identity_bits =
-        std::max<unsigned>(remainder_bits + growth, before.identity_bits);
+    const unsigned identity_bits = std::max<unsigned>(remainder_bits + growth, before.identity_bits);
     if (identity_bits > identity_bits_max) return;
     plan.layers[plan.layer_count] = growing_layer(identity_bits, remainder_bits, plan.root_quotients);
     rate_left -= full_load / static_cast<double>(std::uint64_t{1} << remainder_bits);
@@ -63,7 +62,8 @@ bool possible(const LayerPlan& layer, std::uint32_t root_quotients) {
     return false;
   const unsigned part = layer.remainder_bits_first - layer.identity_bits;
   const std::uint32_t first_quotients = (root_quotients + (std::uint32_t{1} << part) - 1) >> part;
-  return part <= first_part_bits_max && first_quotients <= CellShape::quotients_max(layer.remainder_bits_first);
+  return part <= first_part_bits_max &&
+         first_quotients <= CellShape::quotients_max(layer.remainder_bits_first);
 }
 
 }  // namespace
@@ -78,9 +78,8 @@ Result<Plan> plan(const Options& options, std::uint64_t bytes_max) {
     return fail(Errc::out_of_range, "no filter has such a capacity or rate");
   Plan planned{.options = options};
   const bool scaling = options.scaling();
-  const unsigned remainder_bits =
-      scaling ? remainder_bits_for(options.error_rate * first_share, full_load)
-              : remainder_bits_for(options.error_rate, planned_load);
+  const unsigned remainder_bits = scaling ? remainder_bits_for(options.error_rate * first_share, full_load)
+                                          : remainder_bits_for(options.error_rate, planned_load);
   const unsigned spare = scaling && !options.capacity_given ? layer_growth_bits : 0;
   const unsigned identity_bits = std::min(remainder_bits + spare, identity_bits_max);
   if (remainder_bits > identity_bits) return fail(Errc::out_of_range, "the rate is too small");

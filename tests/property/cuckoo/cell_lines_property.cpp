@@ -20,7 +20,10 @@ using Entry = std::pair<std::uint32_t, std::uint64_t>;
 class Model {
  public:
   Model(const CellShape& shape, std::uint64_t remainder_mask, std::uint64_t seed)
-      : shape_(shape), mask_(remainder_mask), random_(seed), words_(shape.byte_count() / sizeof(std::uint64_t)) {}
+      : shape_(shape),
+        mask_(remainder_mask),
+        random_(seed),
+        words_(shape.byte_count() / sizeof(std::uint64_t)) {}
 
   [[nodiscard]] CellLines lines() { return {shape_, words_.data()}; }
 

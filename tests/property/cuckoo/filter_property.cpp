@@ -216,7 +216,8 @@ TEST_CASE("an item is added once by those who add it if it is absent") {
   for (int thread = 0; thread < 4; ++thread)
     threads.emplace_back([&] {
       for (int number = 0; number < items; ++number)
-        if (add(*filter, item(static_cast<std::uint64_t>(number)), nullptr, Filter::AddIf::absent)) ++added[number];
+        if (add(*filter, item(static_cast<std::uint64_t>(number)), nullptr, Filter::AddIf::absent))
+          ++added[number];
     });
   threads.clear();
   int twice = 0;

@@ -90,7 +90,7 @@ class Filter final : public value::Value {
     std::uint64_t cells = 0;
     std::uint64_t slots = 0;  // quotients of all cells
     std::uint64_t bytes = 0;  // of their lines
-    double rate = 0;  // at which it errs now
+    double rate = 0;          // at which it errs now
   };
   [[nodiscard]] std::vector<LayerFigures> layers() const;
 
@@ -136,14 +136,14 @@ class Filter final : public value::Value {
   const Plan plan_;
   const std::uint64_t identity_;
   std::atomic<std::uint64_t> bytes_{0};
-  std::atomic<std::uint64_t> taken_{0};     // items of a filter that does not scale
+  std::atomic<std::uint64_t> taken_{0};      // items of a filter that does not scale
   std::atomic<std::uint64_t> compacted_{0};  // how often
   std::atomic<std::uint32_t> layer_count_{0};
   SpinLock layers_lock_;
   std::array<std::atomic<Layer*>, layer_count_max> layers_{};
   std::shared_ptr<Stills> stills_;
   std::vector<Fingerprint> waiting_;  // records of which the replay has not seen what they need
-  struct Body;  // of an image: the cells that were loaded have their lines there
+  struct Body;                        // of an image: the cells that were loaded have their lines there
   std::unique_ptr<Body> body_;
 };
 
