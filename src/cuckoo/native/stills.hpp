@@ -1,7 +1,7 @@
 // Copies of a filter that are under way while it changes.
 //
 // A copy takes cell after cell: it locks a cell, and copies its bytes with the number of its last change. So
-// each cell of the copy is exact at its own number, and a replay applies what is above (decisions/0053). A
+// each cell of the copy is exact at its own number, and a replay applies what is above (decisions/0052). A
 // cell that is about to get other lines, or one more or one fewer count beside them, is kept for the copies
 // that have not had it yet: its record there has the length that the copy has promised.
 #pragma once
