@@ -120,7 +120,7 @@ class GenerationReader {
       // The next record goes into no slice: it is long, or damaged, or the file ends.
       auto loaded = records.read_record();
       if (!loaded) return named(path, loaded.error());
-      items_ += value::row_of(*loaded->value).item_count(*loaded->value);
+      items_ += loaded->item_count;
       // Before the sink takes the filter and leaves null behind. With several records `own` stays empty. It
       // has no identity then, so files_.add() leaves it out.
       if (*count == 1) own = state_of(*loaded);

@@ -75,6 +75,7 @@ Result<LoadedValue> RecordReader::read_record() {
                      .value = std::move(*filter),
                      .journal_position = head->journal_position,
                      .offset = start,
+                     .item_count = head->item_count,
                      .deadline = head->deadline};
 }
 
@@ -124,15 +125,13 @@ Result<RecordReader::Head> RecordReader::read_head() {
   const auto deadline = static_cast<keyspace::Deadline>(std::uint64_t{fixed->deadline});
   if (deadline < 0) return damaged_at(start, "a deadline lies before all time");
   const auto image = bytes->subspan(fixed_bytes + key_bytes);
-  const auto row = row_of_image(start, image, fixed->bitmap_bytes);
-  if (!row) return row.error();
   head.database = fixed->database;
   head.key = std::string(reinterpret_cast<const char*>(bytes->data()) + fixed_bytes, key_bytes);
   head.bitmap_bytes = fixed->bitmap_bytes;
   head.journal_position = fixed->journal_position;
   head.deadline = deadline;
-  head.row = *row;
   head.image = image;
+  if (auto read = read_image_head(start, image, head); !read) return read.error();
   return head;
 }
 
@@ -167,9 +166,8 @@ Result<void> RecordReader::check_lengths(std::uint64_t start, const format::Reco
   return {};
 }
 
-Result<const value::KindRow*> RecordReader::row_of_image(std::uint64_t start,
-                                                         std::span<const std::byte> bytes,
-                                                         std::uint64_t body_bytes) const {
+Result<void> RecordReader::read_image_head(std::uint64_t start, std::span<const std::byte> bytes,
+                                           Head& into) const {
   const value::KindRow* const row = value::row_of_image(bytes);
   if (row == nullptr) return damaged_at(start, "an image header contradicts itself");
   const auto shape = row->read_head(bytes, limits_.layers_max);
@@ -183,8 +181,11 @@ Result<const value::KindRow*> RecordReader::row_of_image(std::uint64_t start,
   if (!shape) return damaged_at(start, "an image header contradicts itself");
   if (bytes.size() != shape->head_bytes) return damaged_at(start, "something stands behind an image header");
   // check_lengths() has made sure that the file holds these bytes. So a lie about a size allocates nothing.
-  if (body_bytes != shape->body_bytes) return damaged_at(start, "a bitmap is not as long as its layers");
-  return row;
+  if (into.bitmap_bytes != shape->body_bytes)
+    return damaged_at(start, "a bitmap is not as long as its layers");
+  into.row = row;
+  into.item_count = shape->item_count;
+  return {};
 }
 
 Result<value::ValuePtr> RecordReader::make_value(std::uint64_t start, const Head& head) const {

@@ -68,6 +68,7 @@ class RecordReader {
     std::uint64_t journal_position = 0;
     keyspace::Deadline deadline = keyspace::no_deadline;
     const value::KindRow* row = nullptr;
+    std::uint64_t item_count = 0;
     std::span<const std::byte> image;  // valid until more is read
     std::string long_head;             // has the image, if the reader's buffer cannot hold it
   };
@@ -79,8 +80,8 @@ class RecordReader {
   Result<format::RecordHead> peek_fixed_head();
   Result<std::span<const std::byte>> take_head(std::uint64_t count, std::string& long_head);
   Result<void> check_lengths(std::uint64_t start, const format::RecordHead& head) const;
-  Result<const value::KindRow*> row_of_image(std::uint64_t start, std::span<const std::byte> bytes,
-                                             std::uint64_t body_bytes) const;
+  // Takes the row and the count of items.
+  Result<void> read_image_head(std::uint64_t start, std::span<const std::byte> bytes, Head& into) const;
   Result<value::ValuePtr> make_value(std::uint64_t start, const Head& head) const;
   Result<void> read_bits(value::Value& value, const Head& head);
   Result<void> read_bits_together(value::Value& value, const Head& head);

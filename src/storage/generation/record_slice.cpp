@@ -57,7 +57,7 @@ Result<void> RecordSlice::decode(const value::Limits& limits, Bits bits) {
   for (std::uint64_t record = 0; record < record_count_; ++record) {
     auto loaded = records.read_record();
     if (!loaded) return loaded.error();
-    item_count_ += value::row_of(*loaded->value).item_count(*loaded->value);
+    item_count_ += loaded->item_count;
     values_.push_back(std::move(*loaded));
   }
   return {};

@@ -67,7 +67,6 @@ class World : public test::JournalFixture {
 
   // Saves again and again meanwhile, but not once after the workers have ended.
   void run(bool saves) {
-    std::optional<storage::DataDirectory> unused;
     auto opened = storage::DataDirectory::open(disk, directory, 1, std::nullopt,
                                                storage::DataDirectoryOptions{.own_file_bytes_min = 4096});
     REQUIRE(opened);
@@ -94,7 +93,8 @@ class World : public test::JournalFixture {
       const auto take = [&](std::span<storage::LoadedValue> values) -> Result<void> {
         for (storage::LoadedValue& loaded : values) {
           start.positions.note(loaded, *loaded.value);
-          REQUIRE(found.keyspace.put({loaded.database, loaded.key}, std::move(loaded.value), loaded.deadline));
+          REQUIRE(
+              found.keyspace.put({loaded.database, loaded.key}, std::move(loaded.value), loaded.deadline));
         }
         return {};
       };
@@ -105,8 +105,7 @@ class World : public test::JournalFixture {
       start.run = loaded->run;
     }
     Gate gate(1);
-    const auto report =
-        storage::replay_journal(disk, directory, found.keyspace, gate, std::move(start), {});
+    const auto report = storage::replay_journal(disk, directory, found.keyspace, gate, std::move(start), {});
     INFO((report ? std::string() : report.error().detail));
     REQUIRE(report);
     return state_of(found.keyspace);
@@ -165,14 +164,14 @@ class World : public test::JournalFixture {
   void request(Worker& worker, keyspace::Mutator& changes, int batch) {
     if (worker.log.admit(record_bytes) != Admission::granted) return;
     const std::string name = "key " + std::to_string(worker.random() % 4);
-    const DatabaseKey key{.database = 0, .key = name};
+    const DatabaseKey named{.database = 0, .key = name};
     const std::uint64_t kind = worker.random() % 1000;
     if (kind < 4) {
-      changes.remove(key);
+      changes.remove(named);
       return;
     }
     if (kind < 20) {
-      changes.set_deadline(key, static_cast<keyspace::Deadline>(1000 + worker.random() % 1000));
+      changes.set_deadline(named, static_cast<keyspace::Deadline>(1000 + worker.random() % 1000));
       return;
     }
     std::vector<std::string> items(1 + worker.random() % 24);
@@ -180,24 +179,24 @@ class World : public test::JournalFixture {
     for (std::string& item : items)
       item = std::to_string(worker.random() % 8 == 0 ? worker.random() % 4 : worker.random() % items_max);
     const std::vector<std::string_view> views(items.begin(), items.end());
-    auto* const filter = filters.keyspace.find_as<Filter>(key);
+    auto* const filter = filters.keyspace.find_as<Filter>(named);
     if (filter == nullptr) {
-      static_cast<void>(writers::create(
-          changes, key,
-          {.options = {.capacity = 64, .capacity_given = worker.random() % 2 == 0, .seed = 5},
-           .items = views},
-          worker.outcomes));
+      static_cast<void>(
+          writers::create(changes, named,
+                          {.options = {.capacity = 64, .capacity_given = worker.random() % 2 == 0, .seed = 5},
+                           .items = views},
+                          worker.outcomes));
       return;
     }
     // Waves, so that cells grow, split and shrink.
     const bool growing = batch / 200 % 2 == 0;
     const auto condition = kind % 3 == 0 ? Filter::AddIf::absent : Filter::AddIf::always;
     if (worker.random() % 4 < (growing ? 3U : 1U)) {
-      static_cast<void>(writers::add(changes, key, *filter, views, condition, worker.outcomes));
+      static_cast<void>(writers::add(changes, named, *filter, views, condition, worker.outcomes));
     } else {
       bool removed[24];
       static_cast<void>(
-          writers::remove(changes, key, *filter, views, std::span(removed).first(views.size())));
+          writers::remove(changes, named, *filter, views, std::span(removed).first(views.size())));
     }
   }
 

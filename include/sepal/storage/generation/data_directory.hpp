@@ -77,6 +77,8 @@ struct LoadedValue {
   // cut.
   std::uint64_t journal_position = 0;
   std::uint64_t offset = 0;  // where its record begins in its file
+  // At the freeze, as its head says. The value itself may have changes from behind it (value::KindRow).
+  std::uint64_t item_count = 0;
   keyspace::Deadline deadline = keyspace::no_deadline;
 };
 
