@@ -21,11 +21,6 @@ using keyspace::MutationLog;
 // What a filter may take when neither a limit nor the machine's memory is known.
 constexpr std::uint64_t unbounded_bytes = std::uint64_t{1} << 62;
 
-bloom::SharedPlans& plans_of(const Keyspace& keyspace) {
-  // The row of filters has made it.
-  return static_cast<bloom::SharedPlans&>(*keyspace.state_of(value::Kind::bloom));
-}
-
 // The caller has asked Filter::in_bitmap().
 // Null: the filter is under no key yet, so no account has it.
 Filter::AddOutcome add_fingerprint(Keyspace& keyspace, const std::uint32_t* database, Filter& filter,
@@ -97,9 +92,8 @@ class AddsAlone {
     if (filter_.layer_count() != layers_) {
       tell();
       layers_ = filter_.layer_count();
-      const auto grown = bloom::grown_record(filter_.newest_layer().plan());
-      const keyspace::Changed change{
-          .key = key_, .kind = value::Kind::bloom, .what = bloom::grown_change, .head = grown, .bytes = {}};
+      const auto record = bloom::grown_record(filter_.newest_layer().plan());
+      const keyspace::Changed change = grown(key_, record);
       if (gathers_) {
         log_->gather(change);
       } else {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sepal/bloom/filter/filter.hpp>
+#include <sepal/bloom/kind/kind.hpp>
 #include <sepal/writers/bloom_writer.hpp>
 
 #include <span>
@@ -41,8 +42,18 @@ class KeyRecorder final : public value::AddRecorder {
   return filter.try_add(items, added, &recorder);
 }
 
-// How often add_alone(), with what goes before it in a request, tells a log of a filter without a
-// mirror.
+[[nodiscard]] inline bloom::SharedPlans& plans_of(const Keyspace& keyspace) {
+  // The row of filters has made it.
+  return static_cast<bloom::SharedPlans&>(*keyspace.state_of(value::Kind::bloom));
+}
+
+// The record is bloom::grown_record().
+[[nodiscard]] inline keyspace::Changed grown(DatabaseKey key, std::span<const std::byte> record) {
+  return {.key = key, .kind = value::Kind::bloom, .what = bloom::grown_change, .head = record, .bytes = {}};
+}
+
+// How often add_alone() or add_growing(), with what goes before it in a request, tells a log of a filter
+// without a mirror.
 [[nodiscard]] std::uint64_t calls_of_adds_alone(std::size_t item_count, std::uint32_t layers_max);
 
 // try_add() of bloom_writer.hpp while there are mirrors.

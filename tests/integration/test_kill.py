@@ -11,8 +11,8 @@ import time
 
 from client import Client
 from daemon import DaemonTest, say, sized
-from workload import (DAEMON_ARGUMENTS, ERROR_RATE, Adder, Rotator, Saver, Structure, check_filter, check_rotated,
-                      merged)
+from workload import (DAEMON_ARGUMENTS, ERROR_RATE, SMALL_KEYS, Adder, Rotator, Saver, Structure, check_filter,
+                      check_rotated, merged)
 
 ROUNDS = int(os.environ.get("SEPAL_KILL_ROUNDS", sized("5", "10")))
 SEED = int(os.environ.get("SEPAL_KILL_SEED", str(random.randrange(1 << 32))))
@@ -20,6 +20,8 @@ SEED = int(os.environ.get("SEPAL_KILL_SEED", str(random.randrange(1 << 32))))
 ADDERS = 17
 # Filters of 5 MB have files of their own. Saves link these files while nothing is added.
 BIG_FILTER_ITEMS = 1_000_000
+# The filters of the adders with many keys, which grow at their second item, and then again and again.
+SMALL_FILTER_ITEMS = 1
 # In one of so many rounds, a stop begins before the kill.
 STOP_KILL_EVERY = 5
 STRUCTURE_DATABASES = (1, 2)
@@ -84,6 +86,8 @@ class KillTest(DaemonTest):
     def load_and_kill(self, daemon, number):
         with Client.of(daemon) as client:
             client.call("BF.RESERVE", b"round:%d:0" % number, ERROR_RATE, BIG_FILTER_ITEMS)
+            client.pipeline([("BF.RESERVE", b"round:%d:0:small:%d" % (number, key), ERROR_RATE, SMALL_FILTER_ITEMS)
+                             for key in range(SMALL_KEYS)])
         adders = [Adder(daemon, Adder.styles[at // TWINS % len(Adder.styles)],
                         b"round:%d:%d" % (number, at // TWINS // len(Adder.styles)), at // TWINS * ITEMS_APART)
                   for at in range(ADDERS)]

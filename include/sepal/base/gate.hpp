@@ -2,8 +2,8 @@
 //
 // Each worker has its own side of the gate and holds it for the length of a batch of requests. A side is a
 // mutex on a cache line of its own, which only its worker touches in the steady state. A thread that changes
-// more than one key (renames, flushes), grows a filter, or looks into the sessions of other workers closes
-// the gate: it takes every side, and so runs alone.
+// more than one key (renames, flushes), or looks into the sessions of other workers closes the gate: it takes
+// every side, and so runs alone.
 //
 //        worker 0   worker 1   worker 2
 //   side    [x]        [ ]        [x]      inside: shared

@@ -225,6 +225,9 @@ class Keyspace {
   void count_expired() { expired_count_.fetch_add(1, std::memory_order_relaxed); }
   // look() has found the key, with another deadline. With no_deadline it stays for ever.
   void set_deadline(const KeyPlace& place, Deadline deadline, Limbo& limbo);
+  // For a change that its value counts itself (KindRow::changes), as an add: a change of structure only if
+  // the value takes another number of bytes than `bytes_before`. A key of `database` names the value.
+  void resized(std::uint32_t database, value::Value& value, std::uint64_t bytes_before);
 
   // --- exclusive ------------------------------------------------------------------------------------------
 
@@ -270,10 +273,6 @@ class Keyspace {
     has_changed(key, value, std::move(*other), bytes_before);
     return {};
   }
-  // For a change that its value counts itself (KindRow::changes), as an add: a change of structure only if
-  // the value takes another number of bytes than `bytes_before`. A key of `database` names the value.
-  void resized(std::uint32_t database, value::Value& value, std::uint64_t bytes_before);
-
   // Removes the key when it is past its deadline, and counts it; else returns false.
   bool expire(DatabaseKey key, WallTime now);
   // Moves the value and its deadline from one key to another of the same database, replacing what is there.

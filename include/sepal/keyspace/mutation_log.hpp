@@ -14,7 +14,8 @@
 //   - an add to a value whose record is not there yet (value::Value::unrecorded);
 //   - the answer "known already" to an add (seal_record).
 //
-// The record of a removal comes behind those of all adds to the value: see wait_for_adds().
+// The record of a removal comes behind those of all adds to the value, and that of a growth behind those of
+// the adds to the layers before: see wait_for_adds().
 //
 // An add is recorded after its bits are set, because only then is the item known to be new. So there is an
 // instant in which another worker sees the item, and its record is nowhere. A worker that answers "known

@@ -40,6 +40,8 @@ class Mutator {
   [[nodiscard]] Keyspace& keyspace() const { return keyspace_; }
   // Null when no record is kept.
   [[nodiscard]] MutationLog* log() const { return log_; }
+  // For what other workers may still read. The gate is shared.
+  [[nodiscard]] Limbo& limbo() const { return *limbo_; }
   // An item was already in the target of a mirror, so the reply must wait for records in flight.
   [[nodiscard]] bool target_knew() const { return target_knew_; }
 

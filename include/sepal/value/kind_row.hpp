@@ -138,7 +138,8 @@ struct KindRow {
 
   // Deletes the object, which is of this kind. Any thread.
   void (*destroy)(Value* value);
-  // Shared. All memory of the value, its header included. Changes only with the gate closed.
+  // Shared. All memory of the value, its header included. Changes only with the gate closed, or with the lock
+  // of its key.
   std::uint64_t (*byte_count)(const Value& value);
   // Shared. The items that the value counts, for sums over all values; 0 for kinds that have none.
   std::uint64_t (*item_count)(const Value& value);
@@ -149,9 +150,9 @@ struct KindRow {
   // Shared. A number that no other value of this process has or had. 0: the value has none, so a save writes
   // it anew each time.
   std::uint64_t (*identity)(const Value& value);
-  // Exclusive, or no other thread knows the value. It comes under a key, or has grown. It prepares what
-  // requests of `worker_count` workers need; 0: no worker asks it. True if it has memory in small pages
-  // (small_pages). Null: there is nothing to prepare.
+  // With the gate closed, with the lock of its key, or no other thread knows the value. It comes under a key,
+  // or has grown. It prepares what requests of `worker_count` workers need; 0: no worker asks it. True if it
+  // has memory in small pages (small_pages). Null: there is nothing to prepare.
   bool (*prepare)(Value& value, std::uint32_t worker_count);
   // Shared, or no key names the value. Appends its memory that has not moved to huge pages yet. Null: a value
   // of this kind has none.

@@ -37,7 +37,7 @@ using keyspace::Mutator;
 // finds it ready there. Planning takes up to a millisecond. Where create() runs inside the shared gate, it
 // plans.
 void plan_ahead(const Keyspace& keyspace, const bloom::FilterOptions& options);
-// The same for add_alone(): the growth of the filter, and of its mirror's target.
+// The same for add_growing() and add_alone(): the growth of the filter, and of its mirror's target.
 void plan_growth_ahead(const Keyspace& keyspace, const Filter& filter);
 
 // --- of one key (keyspace/keyspace.hpp); the caller does not hold its lock --------------------------------
@@ -56,6 +56,13 @@ struct Creation {
 Result<Filter*> create(Mutator& changes, DatabaseKey key, const Creation& creation,
                        std::vector<Filter::AddOutcome>& outcomes) noexcept;
 Result<Filter*> create(Mutator& changes, DatabaseKey key, const bloom::FilterOptions& options) noexcept;
+
+// Adds item after item to a filter without a mirror, inside the shared gate, and lets it grow. No other
+// worker removes the key meanwhile. `outcomes` as add_alone(). False, with nothing done: the key does not
+// name `filter` any more.
+[[nodiscard]] bool add_growing(Mutator& changes, DatabaseKey key, Filter& filter,
+                               std::span<const std::string_view> items,
+                               std::vector<Filter::AddOutcome>& outcomes) noexcept;
 
 // --- exclusive --------------------------------------------------------------------------------------------
 
@@ -80,7 +87,7 @@ std::size_t add_alone(Mutator& changes, DatabaseKey key, Filter& filter,
 
 // For try_add().
 [[nodiscard]] std::uint64_t record_bytes_of_adds(std::size_t key_bytes, std::size_t item_count);
-// For Mutator::expire(), create(), Mutator::set_deadline() and add_alone().
+// For Mutator::expire(), create(), Mutator::set_deadline(), add_growing() and add_alone().
 [[nodiscard]] std::uint64_t record_bytes_of_adds_alone(std::size_t key_bytes, std::size_t item_count,
                                                        std::uint32_t layers_max);
 // Extra bytes while any mirror exists: the adds once more for the target, and one record that the mirror

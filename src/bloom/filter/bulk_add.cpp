@@ -16,6 +16,7 @@
 #include <numeric>
 
 #include "bloom/filter/layer.hpp"
+#include "bloom/filter/stack.hpp"
 
 namespace sepal::bloom {
 namespace {

@@ -19,6 +19,7 @@
 
 #include "bloom/filter/layer.hpp"
 #include "bloom/filter/layer_state.hpp"
+#include "bloom/filter/stack.hpp"
 #include "bloom/filter/window.hpp"
 
 namespace sepal::bloom {
@@ -30,13 +31,6 @@ namespace {
 // The memory of a filter and of its first layer.
 std::uint64_t footprint(const LayerPlan& first) {
   return value::heap_footprint(sizeof(Filter) + Layer::place_bytes(first)) + Layer::outside_bytes(first);
-}
-
-// The memory of the list of so many younger layers.
-std::uint64_t list_footprint(std::size_t younger) {
-  if (younger == 0) return 0;
-  return value::heap_footprint(sizeof(std::vector<std::unique_ptr<Layer>>)) +
-         value::heap_footprint(younger * sizeof(std::unique_ptr<Layer>));
 }
 
 // An item's shard is asked for so many items before the item is added. That is long enough for a line to come
@@ -119,29 +113,35 @@ void visit_absent(std::span<const std::string_view> items, const FilterHash& has
   visit_absent(items, xxh3, layers, purpose, begin, visit);
 }
 
-Result<LayerPlan> planned(const LayerRequest& request, std::uint64_t bytes_max, PlanMemo* plans) {
-  return plans != nullptr ? plans->plan(request, bytes_max) : plan_layer(request, bytes_max);
-}
-
 Error over_limit() {
   return fail(Errc::too_large, "the filter would exceed the memory it may take");
+}
+
+bool known(const LayerStack& layers, const Fingerprint& fingerprint) {
+  // The newest layer first: it usually holds the most items.
+  for (std::uint32_t index = layers.size(); index-- > 0;)
+    if (layers[index].contains(fingerprint)) return true;
+  return false;
 }
 
 }  // namespace
 
 Filter::Filter(const FilterOptions& options)
     : Value(own_kind),
-      hash_(options.hash),
+      traits_(static_cast<std::uint8_t>(options.hash)),
       expansion_(static_cast<std::uint16_t>(options.expansion)),
       error_rate_(options.error_rate),
       seed_(options.seed) {}
 
-// The constructor's cast is safe: is_sound() holds the expansion to expansion_max.
+// The constructor's casts are safe: is_sound() holds the expansion to expansion_max, and knows three hashes.
 static_assert(expansion_max <= std::numeric_limits<std::uint16_t>::max());
 
 Filter::~Filter() {
+  const std::unique_ptr<LayerList> younger(younger_.load(std::memory_order_relaxed));
+  if (younger != nullptr)
+    for (Layer* const layer : younger->layers()) delete layer;
   // The first layer stands in this allocation, so no pointer destroys it.
-  stack()[0].~Layer();
+  first().~Layer();
 }
 
 void Filter::operator delete(void* allocated) {
@@ -162,19 +162,13 @@ Result<FilterPtr> Filter::allocate(const FilterOptions& options, const LayerStat
   return FilterPtr(::new (allocated) Filter(options));
 }
 
-LayerStack Filter::stack() const {
-  // The first layer follows this object in the allocation (allocate()).
-  Layer& first = *std::launder(reinterpret_cast<Layer*>(const_cast<Filter*>(this) + 1));
-  return {first, younger_ == nullptr ? std::span<const std::unique_ptr<Layer>>() : std::span(*younger_)};
-}
-
 Result<FilterPlan> Filter::plan(const FilterOptions& options, const FilterLimits& limits, PlanMemo* plans) {
   // Only Sepal's own filters are planned. A filter with another hash comes whole, with the layers that it has
   // (restore()).
   if (!is_sound(options) || options.hash != ItemHash::xxh3)
     return fail(Errc::out_of_range, "an option of the filter is out of its range");
   const LayerRequest request{.capacity = options.capacity, .error_rate = layer_error_rate(options, {})};
-  const auto first_layer = planned(request, limits.bytes_max, plans);
+  const auto first_layer = plan_layer(request, limits.bytes_max, plans);
   if (!first_layer) return first_layer.error();
   const std::uint64_t byte_count = footprint(*first_layer);
   if (byte_count > limits.bytes_max) return over_limit();
@@ -208,7 +202,7 @@ Result<FilterPtr> Filter::assemble(const FilterOptions& options, std::span<const
   if (layers.size() > limits.layers_max) return fail(Errc::too_large, "more layers than a filter may have");
   if (!is_sound(options, layers)) return fail(Errc::out_of_range, "the layers are not those of a filter");
   // The bits of all layers are counted in 64 bits (is_sound), so their bytes and small headers do not wrap.
-  std::uint64_t bytes = footprint(layers[0].plan) + list_footprint(layers.size() - 1);
+  std::uint64_t bytes = footprint(layers[0].plan) + LayerList::footprint(layers.size() - 1);
   for (const LayerState& state : layers.subspan(1)) {
     if (bytes > limits.bytes_max) break;
     bytes += Layer::footprint(state.plan);
@@ -219,7 +213,7 @@ Result<FilterPtr> Filter::assemble(const FilterOptions& options, std::span<const
   for (const LayerState& state : layers.subspan(1)) {
     auto layer = Layer::create(state.plan, state.item_count, paging);
     if (!layer) return layer.error();
-    (*filter)->append(std::move(*layer));
+    if (auto appended = (*filter)->append(std::move(*layer)); !appended) return appended.error();
   }
   return filter;
 }
@@ -237,26 +231,11 @@ Result<void> Filter::append_layer(const LayerPlan& plan, const FilterLimits& lim
     return over_limit();
   auto layer = Layer::create(plan, 0, Paging::small);
   if (!layer) return layer.error();
-  append(std::move(*layer));
-  return {};
+  return append(std::move(*layer));
 }
 
 bool Filter::add_recorded(std::span<const Fingerprint> fingerprints) {
   return stack().newest().add_recorded(fingerprints);
-}
-
-void Filter::append(std::unique_ptr<Layer> layer) {
-  SEPAL_ASSERT(layer != nullptr, "a filter grows by no layer");
-  if (younger_ == nullptr) younger_ = std::make_unique<std::vector<std::unique_ptr<Layer>>>();
-  // One place more, not twice as many: there are at most a few dozen layers, and their memory is accounted
-  // for.
-  younger_->reserve(younger_->size() + 1);
-  // Taken before the list grows: the usage is the filter's, and stands in its newest layer.
-  std::unique_ptr<Usage> usage = stack().newest().take_usage();
-  younger_->push_back(std::move(layer));
-  // After a layer of RedisBloom with more bits than its items need, the next one may be small. A small layer
-  // drops the usage.
-  younger_->back()->keep_usage(std::move(usage));
 }
 
 Usage* Filter::usage_of_newest_layer() const {
@@ -269,7 +248,7 @@ void Filter::keep_usage(std::size_t worker_count) {
   if (newest.small() || newest.usage() != nullptr || newest.plan().byte_count() < Usage::layer_bytes_min)
     return;
   newest.keep_usage(std::make_unique<Usage>(worker_count));
-  may_keep_usage_ = true;
+  traits_.fetch_or(usage_trait, std::memory_order_relaxed);
 }
 
 void Filter::fill_bits(std::uint32_t layer_index, std::uint64_t offset, std::span<const std::byte> from) {
@@ -277,40 +256,32 @@ void Filter::fill_bits(std::uint32_t layer_index, std::uint64_t offset, std::spa
   stack()[layer_index].fill_bits(offset, from);
 }
 
-bool Filter::known(const Fingerprint& fingerprint) const {
-  const LayerStack layers = stack();
-  // The newest layer first: it usually holds the most items.
-  for (std::uint32_t index = layers.size(); index-- > 0;)
-    if (layers[index].contains(fingerprint)) return true;
-  return false;
-}
-
 void Filter::contains(std::span<const std::string_view> items, std::span<bool> present) const {
   SEPAL_ASSERT(items.size() == present.size(), "there is one answer for each item");
   const LayerStack layers = stack();
   // One item in one layer is tested at once: there is no other work to overlap its wait with.
   if (items.size() == 1 && layers.size() == 1) {
-    present[0] = hash_ == ItemHash::xxh3 ? layers[0].contains(sepal::fingerprint_of(items[0], seed_))
-                                         : foreign_contains(items[0]);
+    present[0] = hash() == ItemHash::xxh3 ? layers[0].contains(sepal::fingerprint_of(items[0], seed_))
+                                          : foreign_contains(items[0]);
     return;
   }
   // The windows only tell which items are absent.
   std::ranges::fill(present, true);
   visit_absent(
-      items, FilterHash{hash_, seed_}, layers, LookUp::only, [] {},
+      items, FilterHash{hash(), seed_}, layers, LookUp::only, [] {},
       [&](const Pending& absent, std::size_t at) {
         for (std::size_t i = 0; i < absent.count; ++i) present[at + absent.index[i]] = false;
       });
 }
 
 bool Filter::in_bitmap(std::string_view item) const {
-  return hash_ == ItemHash::xxh3_above_bitmap && stack()[0].holds(item);
+  return hash() == ItemHash::xxh3_above_bitmap && first().holds(item);
 }
 
 // For a filter of one layer.
 bool Filter::foreign_contains(std::string_view item) const {
-  if (hash_ == ItemHash::xxh3_above_bitmap) return in_bitmap(item);
-  return stack()[0].contains(fingerprint(item));
+  if (hash() == ItemHash::xxh3_above_bitmap) return in_bitmap(item);
+  return first().contains(fingerprint(item));
 }
 
 bool Filter::try_add_foreign(std::string_view item, bool& added, AddRecorder* recorder) {
@@ -335,7 +306,7 @@ bool Filter::try_add(const Fingerprint& item, bool& added, AddRecorder* recorder
     newest.touch(item);
   // Where nothing was added yet, there is nothing to look up: the bits alone tell what is new.
   const bool untouched = layers.size() == 1 && newest.small_and_empty();
-  if (!untouched && known(item)) return true;
+  if (!untouched && known(layers, item)) return true;
   // begin() comes before the first bit is set. Otherwise another worker could read the bit, answer "known",
   // and not wait for the record of this add (WorkerLog::seal_record).
   if (recorder != nullptr && !recorder->begin()) return false;
@@ -350,9 +321,9 @@ bool Filter::try_add(const Fingerprint& item, bool& added, AddRecorder* recorder
 // this returns how many items no layer knows. `refused`: the recorder has refused them; then nothing is
 // added.
 template <class Claim>
-std::uint64_t Filter::add_absent(std::span<const std::string_view> items, std::span<bool> added,
-                                 AddRecorder* recorder, bool& refused, const Claim& claim) {
-  const LayerStack layers = stack();
+std::uint64_t Filter::add_absent(const LayerStack& layers, std::span<const std::string_view> items,
+                                 std::span<bool> added, AddRecorder* recorder, bool& refused,
+                                 const Claim& claim) {
   Layer& newest = layers.newest();
   bool has_room = false;
   std::uint64_t count = 0;
@@ -384,7 +355,7 @@ std::uint64_t Filter::add_absent(std::span<const std::string_view> items, std::s
       count += is_new ? 1 : 0;
     }
   };
-  visit_absent(items, FilterHash{hash_, seed_}, layers, LookUp::to_add, begin, add);
+  visit_absent(items, FilterHash{hash(), seed_}, layers, LookUp::to_add, begin, add);
   refused = new_items.refused();
   return count;
 }
@@ -392,11 +363,13 @@ std::uint64_t Filter::add_absent(std::span<const std::string_view> items, std::s
 bool Filter::try_add(std::span<const std::string_view> items, std::span<bool> added, AddRecorder* recorder) {
   SEPAL_ASSERT(items.size() == added.size(), "there is one answer for each item");
   if (items.size() == 1) {
-    if (hash_ != ItemHash::xxh3) [[unlikely]]
+    if (hash() != ItemHash::xxh3) [[unlikely]]
       return try_add_foreign(items[0], added[0], recorder);
     return try_add(sepal::fingerprint_of(items[0], seed_), added[0], recorder);
   }
-  Layer& newest = stack().newest();
+  // Read once: room that is claimed in a layer is used there.
+  const LayerStack layers = stack();
+  Layer& newest = layers.newest();
   std::uint64_t room = items.size();
   // First pass: room for all items, before any is looked up. If there is none, the pass adds nothing and
   // counts the items that no layer knows. A second pass then adds, with room for that many.
@@ -405,13 +378,13 @@ bool Filter::try_add(std::span<const std::string_view> items, std::span<bool> ad
   newest.prefetch_room();
   bool refused = false;
   std::uint64_t count =
-      add_absent(items, added, recorder, refused, [&] { return claimed = newest.claim(room); });
+      add_absent(layers, items, added, recorder, refused, [&] { return claimed = newest.claim(room); });
   if (!claimed) {
     // Room for the new items is enough. Adds of other threads can only make them fewer meanwhile.
     room = count;
     if (room == 0) return true;
     if (!newest.claim(room)) return false;
-    count = add_absent(items, added, recorder, refused, [] { return true; });
+    count = add_absent(layers, items, added, recorder, refused, [] { return true; });
   }
   SEPAL_ASSERT(count <= room, "more items were added than room was claimed for");
   newest.give_back(room - count);
@@ -424,65 +397,22 @@ Filter::AddOutcome Filter::add_alone(std::string_view item, const FilterLimits& 
 }
 
 Filter::AddOutcome Filter::add_alone(const Fingerprint& item, const FilterLimits& limits, PlanMemo* plans) {
-  if (known(item)) return {};
-  // This thread is alone, so after the sweep a failed claim means that the layer is full. Without the sweep a
-  // filter would grow while shards still have reserves.
-  stack().newest().sweep();
-  if (!stack().newest().claim(1)) {
-    const Refusal refusal = grow(limits, plans);
+  if (known(stack(), item)) return {};
+  // This thread is alone, so no other add has claimed room.
+  if (find_room() != Room::some) {
+    Limbo at_once(nullptr);
+    const Refusal refusal = grow(limits, plans, at_once);
     if (refusal != Refusal::none) return {.added = false, .refusal = refusal};
-    const bool claimed = stack().newest().claim(1);
-    SEPAL_ASSERT(claimed, "a new layer has room");
   }
+  const bool claimed = stack().newest().claim(1);
+  SEPAL_ASSERT(claimed, "a layer with room, or a new one, has no room");
   const bool added = stack().newest().add_claimed(item);
   SEPAL_ASSERT(added, "an item that no layer knows changes a bit");
   return {.added = true, .refusal = Refusal::none};
 }
 
-std::uint32_t Filter::foreign_layers() const {
-  if (hash_ == ItemHash::xxh3) return 0;
-  if (hash_ == ItemHash::xxh3_above_bitmap) return 1;
-  const LayerStack layers = stack();
-  std::uint32_t count = 0;
-  while (count < layers.size() && layers[count].blocks().anywhere()) ++count;
-  return count;
-}
-
-// Its capacity is 0 when there can be no next layer.
-LayerRequest Filter::next_layer() const {
-  const LayerStack layers = stack();
-  const auto capacity = checked_multiply(layers.newest().capacity(), growth(options(), layers.size()));
-  return {.capacity = capacity.value_or(0),
-          .error_rate =
-              layer_error_rate(options(), {.index = layers.size(), .foreign_layers = foreign_layers()})};
-}
-
-void Filter::plan_growth(PlanMemo& plans) const {
-  // A layer that cannot be planned is refused when it is needed.
-  if (expansion_ != 0) (void)plans.plan(next_layer(), std::numeric_limits<std::uint64_t>::max());
-}
-
-Filter::Refusal Filter::grow(const FilterLimits& limits, PlanMemo* plans) {
-  if (expansion_ == 0) return Refusal::full;
-  if (layer_count() >= limits.layers_max) return Refusal::layer_limit;
-  const LayerRequest request = next_layer();
-  const std::uint64_t bytes_held = bytes_with_place();
-  // The comparison comes before the subtraction below, which would wrap.
-  if (request.capacity == 0 || bytes_held > limits.bytes_max) return Refusal::too_large;
-  const std::uint64_t bytes_max = limits.bytes_max - bytes_held;
-  const auto plan = planned(request, bytes_max, plans);
-  if (!plan || Layer::footprint(*plan) > bytes_max) return Refusal::too_large;
-  // The layer is whole before it is appended, so a refusal leaves the filter as it is.
-  auto layer = Layer::create(*plan, 0, Paging::small);
-  if (!layer) return Refusal::out_of_memory;
-  append(std::move(*layer));
-  return Refusal::none;
-}
-
-std::uint64_t Filter::bytes_with_place() const {
-  SEPAL_ASSERT(byte_count() >= list_footprint(layer_count() - 1),
-               "the list of layers takes more memory than the filter");
-  return byte_count() - list_footprint(layer_count() - 1) + list_footprint(layer_count());
+std::uint64_t Filter::room() const {
+  return stack().newest().room();
 }
 
 bool Filter::full() const {
@@ -498,10 +428,10 @@ bool Filter::has_room(std::uint64_t item_count) const {
 
 FilterOptions Filter::options() const {
   return {.error_rate = error_rate_,
-          .capacity = stack()[0].capacity(),
+          .capacity = first().capacity(),
           .expansion = expansion_,
           .seed = seed_,
-          .hash = hash_};
+          .hash = hash()};
 }
 
 std::uint64_t Filter::item_count() const {
@@ -524,7 +454,7 @@ std::uint32_t Filter::layer_count() const {
 
 std::uint64_t Filter::byte_count() const {
   const LayerStack layers = stack();
-  std::uint64_t bytes = footprint(layers[0].plan()) + list_footprint(layers.size() - 1);
+  std::uint64_t bytes = footprint(layers[0].plan()) + LayerList::footprint(layers.size() - 1);
   for (std::uint32_t index = 1; index < layers.size(); ++index)
     bytes += Layer::footprint(layers[index].plan());
   return bytes;
@@ -540,7 +470,7 @@ void Filter::freeze(std::vector<std::uint64_t>& numbers) const {
 
 bool Filter::fresh() const {
   const LayerStack layers = stack();
-  if (younger_ == nullptr) return layers[0].fresh();  // as of each new filter
+  if (layers.size() == 1) return layers[0].fresh();  // as of each new filter
   for (std::uint32_t index = layers.size(); index-- > 0;)
     if (layers[index].fresh()) return true;
   return false;

@@ -3,6 +3,9 @@
 // plain load and store is enough and no bit is lost. In a layer without blocks, shards share words, so a read
 // and write in one sets the bits there. A thread that tests bits holds no lock. All accesses are relaxed: a
 // look-up that follows an answered add was caused by that answer, and so sees what came before it.
+//
+// A count is stored with release behind the bits of its item, and read with acquire. So a thread that finds a
+// layer full sees all of its bits, and a look-up in it is final: a filter may grow then.
 #include "bloom/filter/layer.hpp"
 
 #include <sepal/base/assert.hpp>
@@ -14,6 +17,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <new>
 
 #include "bloom/kernel/positions.hpp"
@@ -109,7 +113,7 @@ template <class Visit>
 
 // The caller holds the counter's lock, so no count is lost without an atomic addition.
 void count_one(std::atomic<std::uint64_t>& counter) {
-  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 }  // namespace
@@ -150,6 +154,7 @@ Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_c
                                    .blocks = blocks,
                                    .capacity = plan.capacity,
                                    .identity = new_identity(),
+                                   .own_usage = nullptr,
                                    .usage = nullptr,
                                    .client = std::nullopt},
                              fresh);
@@ -167,6 +172,7 @@ Layer* Layer::create_client_at(void* place, const LayerPlan& plan, std::uint64_t
                                    .blocks = no_blocks(),
                                    .capacity = plan.capacity,
                                    .identity = new_identity(),
+                                   .own_usage = nullptr,
                                    .usage = nullptr,
                                    .client = plan},
                              false);
@@ -202,24 +208,6 @@ void Layer::operator delete(void* allocated) {
   value::heap_release(allocated);
 }
 
-// The Store or the bits follow the header; place_bytes() makes room for them.
-static_assert(sizeof(Layer) % alignof(std::uint64_t) == 0);
-
-Layer::Store& Layer::store() const {
-  static_assert(sizeof(Layer) % alignof(Store) == 0);
-  // The Store was made by placement new behind this object, so a pointer that is computed from `this` needs
-  // launder(). A const layer gives it away as well: its bits and counts are atomics or behind locks.
-  return *std::launder(reinterpret_cast<Store*>(const_cast<Layer*>(this) + 1));
-}
-
-Blocks Layer::blocks() const {
-  if (!small_) return store().blocks;
-  return {.words = reinterpret_cast<std::uint64_t*>(const_cast<Layer*>(this) + 1),
-          .block_count = block_count_,
-          .block_bits = block_words_ * word_bits,
-          .probe_count = probe_count_};
-}
-
 std::uint64_t* Layer::words() const {
   // The blocks of a client's bitmap are those of an empty layer, and not its bits.
   return !small_ && store().client ? store().bitmap.words() : blocks().words;
@@ -241,11 +229,16 @@ LayerPlan Layer::plan() const {
 }
 
 std::uint64_t Layer::item_count() const {
-  return small_ ? item_count_.load(std::memory_order_relaxed) : store().shards->item_count();
+  return small_ ? item_count_.load(std::memory_order_acquire) : store().shards->item_count();
 }
 
-bool Layer::contains(const Fingerprint& fingerprint) const {
-  return holds_item(blocks(), fingerprint);
+bool Layer::full() const {
+  if (small_) return item_count() == small_capacity_;
+  return store().client || store().shards->full(store().capacity);
+}
+
+std::uint64_t Layer::room() const {
+  return small_ ? room_.load(std::memory_order_relaxed) : store().shards->room();
 }
 
 bool Layer::holds(std::string_view item) const {
@@ -318,7 +311,7 @@ bool Layer::add_claimed(const Fingerprint& fingerprint) {
     const bool added = set(shape, block, fingerprint);
     if (added) {
       const auto count = static_cast<SmallCount>(item_count_.load(std::memory_order_relaxed) + 1);
-      item_count_.store(count, std::memory_order_relaxed);
+      item_count_.store(count, std::memory_order_release);
     }
     return added;
   }
@@ -372,12 +365,19 @@ Added Layer::add(const Fingerprint& fingerprint) {
   return Added::yes;
 }
 
-std::unique_ptr<Usage> Layer::take_usage() {
-  return small_ ? nullptr : std::move(store().usage);
+Usage* Layer::usage() const {
+  return small_ ? nullptr : std::atomic_ref<Usage*>(store().usage).load(std::memory_order_acquire);
+}
+
+void Layer::share_usage(const Layer& older) {
+  if (!small_) store().usage = older.usage();
 }
 
 void Layer::keep_usage(std::unique_ptr<Usage> usage) {
-  if (!small_) store().usage = std::move(usage);
+  SEPAL_ASSERT(!small_ && store().own_usage == nullptr,
+               "a layer gets a second usage, or has no place for it");
+  store().own_usage = std::move(usage);
+  std::atomic_ref<Usage*>(store().usage).store(store().own_usage.get(), std::memory_order_release);
 }
 
 void Layer::sweep() {
@@ -438,6 +438,27 @@ double Layer::fill(std::uint64_t sample_bytes_max) const {
   for (std::uint64_t i = 0; i < sample_count; ++i)
     set_bits += static_cast<std::uint64_t>(__builtin_popcountll(load(words[i * stride])));
   return static_cast<double>(set_bits) / static_cast<double>(sample_count * word_bits);
+}
+
+// The pointers follow the object: they are found with one line of memory less than in a vector.
+std::unique_ptr<LayerList> LayerList::create(const LayerList* before, Layer& newest) {
+  const std::span<Layer* const> older = before == nullptr ? std::span<Layer* const>() : before->layers();
+  const std::size_t count = older.size() + 1;
+  void* const place = value::heap_allocate(sizeof(LayerList) + count * sizeof(void*));
+  if (place == nullptr) return nullptr;
+  std::unique_ptr<LayerList> list(::new (place) LayerList(count));
+  auto** const layers = reinterpret_cast<Layer**>(list.get() + 1);
+  std::uninitialized_copy(older.begin(), older.end(), layers);
+  std::construct_at(layers + older.size(), &newest);
+  return list;
+}
+
+std::uint64_t LayerList::footprint(std::size_t count) {
+  return count == 0 ? 0 : value::heap_footprint(sizeof(LayerList) + count * sizeof(void*));
+}
+
+void LayerList::operator delete(void* allocated) {
+  value::heap_release(allocated);
 }
 
 void LayerStack::prefetch(std::uint32_t count, const Pending& pending) const {

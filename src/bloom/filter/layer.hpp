@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -35,7 +36,7 @@ namespace sepal::bloom {
 
 enum class Added : std::uint8_t { yes, present, no_room };
 
-// Members are shared or exclusive in the sense of filter.hpp.
+// Members are guarded in the sense of filter.hpp.
 class alignas(std::uint64_t) Layer {
  public:
   // What a small layer can count.
@@ -66,10 +67,11 @@ class alignas(std::uint64_t) Layer {
   [[nodiscard]] std::uint64_t capacity() const { return small_ ? small_capacity_ : store().capacity; }
   [[nodiscard]] std::uint64_t identity() const { return small_ ? 0 : store().identity; }
   [[nodiscard]] std::uint64_t item_count() const;
-  // The layer holds its capacity, for ever. May say false while the adds that make it true are running.
-  [[nodiscard]] bool full() const {
-    return small_ ? item_count() == small_capacity_ : store().shards->full(store().capacity);
-  }
+  // No item is ever added to the layer again: it holds its capacity, or is a client's bitmap. May say false
+  // while the adds that make it true are running. A thread that is told true sees all bits of the layer.
+  [[nodiscard]] bool full() const;
+  // The items that claim() would take room for now, without those that shards have in reserve.
+  [[nodiscard]] std::uint64_t room() const;
 
   // The layer has counted no item, as far as this thread knows: other threads may have added some.
   [[nodiscard]] bool small_and_empty() const {
@@ -79,7 +81,7 @@ class alignas(std::uint64_t) Layer {
   // It has its bits in its place.
   [[nodiscard]] bool small() const { return small_; }
   // Null where none is kept; a small layer keeps none.
-  [[nodiscard]] Usage* usage() const { return small_ ? nullptr : store().usage.get(); }
+  [[nodiscard]] Usage* usage() const;
 
   // What the kernels search, and set bits in.
   [[nodiscard]] Blocks blocks() const;
@@ -124,15 +126,20 @@ class alignas(std::uint64_t) Layer {
   [[nodiscard]] bool in_use(std::uint64_t piece) const { return store().bitmap.in_use(piece); }
   void move_to_huge_page(std::uint64_t piece) const;
 
+  // --- of one key -----------------------------------------------------------------------------------------
+
+  // Collects the room that is left in one place. So if no other thread adds, claim(1) fails only when the
+  // layer is full.
+  void sweep();
+  // From now on usage() is what `older` has, whose filter is this one's. A small layer has none. No other
+  // thread knows this layer.
+  void share_usage(const Layer& older);
+  // The layer is large and has none.
+  void keep_usage(std::unique_ptr<Usage> usage);
+
   // --- exclusive ------------------------------------------------------------------------------------------
 
-  // Collects the room that is left in one place, so that claim(1) fails only when the layer is full.
-  void sweep();
   void fill_bits(std::uint64_t offset, std::span<const std::byte> from);
-  // Null if none was kept.
-  [[nodiscard]] std::unique_ptr<Usage> take_usage();
-  // A small layer drops it: it has no place for it.
-  void keep_usage(std::unique_ptr<Usage> usage);
   // As Filter::add_recorded().
   [[nodiscard]] bool add_recorded(std::span<const Fingerprint> fingerprints);
 
@@ -144,8 +151,9 @@ class alignas(std::uint64_t) Layer {
     Blocks blocks;
     std::uint64_t capacity;
     std::uint64_t identity;
-    std::unique_ptr<Usage> usage;     // of the filter, while this layer is its newest
-    std::optional<LayerPlan> client;  // the shape of a client's bitmap
+    std::unique_ptr<Usage> own_usage;  // which began with this layer
+    Usage* usage;                      // this, or that of an older layer; atomic
+    std::optional<LayerPlan> client;   // the shape of a client's bitmap
   };
 
   static Layer* create_client_at(void* place, const LayerPlan& plan, std::uint64_t item_count, Paging paging);
@@ -170,11 +178,53 @@ class alignas(std::uint64_t) Layer {
   mutable std::atomic<bool> fresh_{false};  // Until the last piece is moved.
 };
 
-// A filter's layers by index, 0 being the oldest. Valid until a layer is appended.
+// The Store or the bits follow the header; place_bytes() makes room for them.
+static_assert(sizeof(Layer) % alignof(std::uint64_t) == 0);
+
+inline Layer::Store& Layer::store() const {
+  static_assert(sizeof(Layer) % alignof(Store) == 0);
+  // The Store was made by placement new behind this object, so a pointer that is computed from `this` needs
+  // launder(). A const layer gives it away as well: its bits and counts are atomics or behind locks.
+  return *std::launder(reinterpret_cast<Store*>(const_cast<Layer*>(this) + 1));
+}
+
+// Each add and look-up asks for it.
+inline Blocks Layer::blocks() const {
+  if (!small_) return store().blocks;
+  return {.words = reinterpret_cast<std::uint64_t*>(const_cast<Layer*>(this) + 1),
+          .block_count = block_count_,
+          .block_bits = block_words_ * word_bits,
+          .probe_count = probe_count_};
+}
+
+inline bool Layer::contains(const Fingerprint& fingerprint) const {
+  return holds_item(blocks(), fingerprint);
+}
+
+// The layers of a filter above its first one, oldest first. It never changes: a filter that grows gets
+// another list, because other threads may be reading this one.
+class LayerList {
+ public:
+  // The layers of `before`, which may be null, and one more. Null when the system refuses the memory.
+  static std::unique_ptr<LayerList> create(const LayerList* before, Layer& newest);
+  // The memory of a list of so many layers.
+  static std::uint64_t footprint(std::size_t count);
+  static void operator delete(void* allocated);
+
+  [[nodiscard]] std::span<Layer* const> layers() const {
+    return {std::launder(reinterpret_cast<Layer* const*>(this + 1)), count_};
+  }
+
+ private:
+  explicit LayerList(std::size_t count) : count_(count) {}
+  std::size_t count_;  // The pointers follow this object.
+};
+
+// A filter's layers by index, 0 being the oldest. Layers that are appended later are not in it. Valid inside
+// the gate.
 class LayerStack {
  public:
-  LayerStack(Layer& first, std::span<const std::unique_ptr<Layer>> younger)
-      : first_(first), younger_(younger) {}
+  LayerStack(Layer& first, std::span<Layer* const> younger) : first_(first), younger_(younger) {}
 
   [[nodiscard]] std::uint32_t size() const { return 1 + static_cast<std::uint32_t>(younger_.size()); }
   [[nodiscard]] Layer& operator[](std::uint32_t index) const {
@@ -190,7 +240,7 @@ class LayerStack {
 
  private:
   Layer& first_;
-  std::span<const std::unique_ptr<Layer>> younger_;
+  std::span<Layer* const> younger_;
 };
 
 }  // namespace sepal::bloom

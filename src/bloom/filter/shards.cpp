@@ -82,7 +82,7 @@ bool Shards::refill(Shard& shard) {
     if (!claim(chunk)) return false;
   }
   shard.reserve += static_cast<std::uint32_t>(chunk);
-  // Relaxed: sweep() runs with the gate closed, and the gate orders this store before it.
+  // Relaxed: the lock of the shard orders this store against sweep().
   if (chunk > 1 && !pool_.reserves_left.load(std::memory_order_relaxed))
     pool_.reserves_left.store(true, std::memory_order_relaxed);
   return true;
@@ -91,28 +91,29 @@ bool Shards::refill(Shard& shard) {
 std::uint64_t Shards::item_count() const {
   std::uint64_t count = 0;
   for (std::uint32_t i = 0; i < shard_count_; ++i)
-    count += shards_[i].item_count.load(std::memory_order_relaxed);
+    count += shards_[i].item_count.load(std::memory_order_acquire);
   return count;
 }
 
 bool Shards::full(std::uint64_t capacity) {
-  // Relaxed: the counts never fall, and a full layer stays full.
-  if (pool_.full.load(std::memory_order_relaxed)) return true;
+  // The counts never fall, and a full layer stays full. A thread that finds it so sees all of its bits.
+  if (pool_.full.load(std::memory_order_acquire)) return true;
   // While adds run, the sum may lack some of them, so it errs on the side of `false`. It never exceeds the
   // capacity, because each count has used a claim.
   if (item_count() != capacity) return false;
-  pool_.full.store(true, std::memory_order_relaxed);
+  pool_.full.store(true, std::memory_order_release);
   return true;
 }
 
 void Shards::sweep() {
   // Most layers have nothing to collect, and a visit to each shard costs a cache line.
   if (!pool_.reserves_left.load(std::memory_order_relaxed)) return;
+  // First: a shard that is refilled behind the sweep then says so anew.
+  pool_.reserves_left.store(false, std::memory_order_relaxed);
   for (std::uint32_t i = 0; i < shard_count_; ++i) {
     const SpinGuard guard(shards_[i].lock);
     give_back(std::exchange(shards_[i].reserve, 0));
   }
-  pool_.reserves_left.store(false, std::memory_order_relaxed);
 }
 
 // Any shard's count will do: only the sum matters.

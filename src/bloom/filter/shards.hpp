@@ -7,9 +7,9 @@
 // A thread that adds items one at a time would meet all other such threads at one counter. So a shard, whose
 // cache line the thread has taken for its lock anyway, keeps a small reserve of room and refills it from the
 // pool. The room of a layer is the pool and all reserves together, never more than its capacity less its
-// items. When the pool is empty the layer looks full, although reserves may be left: the caller then closes
-// the gate and sweeps them together. A refill takes less when the pool is small, so this happens only a few
-// times in the life of a layer.
+// items. When the pool is empty the layer looks full, although reserves may be left: the caller then sweeps
+// them together. A refill takes less when the pool is small, so this happens only a few times in the life of
+// a layer.
 #pragma once
 
 #include <sepal/base/prefetch.hpp>
@@ -44,6 +44,8 @@ class Shards {
 
   // Takes room for `items` items from the pool, all or none.
   [[nodiscard]] bool claim(std::uint64_t items);
+  // What claim() would take now.
+  [[nodiscard]] std::uint64_t room() const { return pool_.room.load(std::memory_order_relaxed); }
   void give_back(std::uint64_t items);
   // Gives the shard a reserve of at least one, or returns false.
   [[nodiscard]] bool refill(Shard& shard) SEPAL_REQUIRES(shard.lock);
@@ -52,7 +54,7 @@ class Shards {
   // As Layer::full(). Once true, the answer is remembered, and nothing is counted again.
   [[nodiscard]] bool full(std::uint64_t capacity);
 
-  // Exclusive: puts all reserves back into the pool.
+  // Puts all reserves back into the pool. One thread at a time.
   void sweep();
   // Exclusive: as if `item_count` items of `capacity` had been added.
   void restore(std::uint64_t capacity, std::uint64_t item_count);

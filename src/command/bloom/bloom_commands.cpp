@@ -1,10 +1,10 @@
 // Handlers of the BF commands.
 //
-// Inside the shared gate, adding to a filter is all or nothing. If the key is free, the handler makes a
-// filter, adds the items, and then puts it under its key. If the filter might have to grow, the handler does
-// not change it: it plans the new layer before the gate closes, and asks to run alone. If the filter has a
-// mirror, the target may have the items by then. Alone, the handler adds the items one by one, and each item
-// has its own outcome.
+// Inside the shared gate, an add that finds room for all its items needs no lock. If the key is free, the
+// handler makes a filter, adds the items, and then puts it under its key. If the filter might have to grow,
+// the handler locks the key, and each item has its own outcome. If there is any mirror, the handler does not
+// change the filter then: it plans the new layer before the gate closes, and asks to run alone. The target of
+// the filter's mirror may have the items by then.
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/bloom/commands/facts.hpp>
@@ -55,7 +55,7 @@ std::size_t count_true(std::span<const bool> values) {
 
 void count_new(Context& context, const Filter& filter, std::uint64_t new_count) {
   context.stats.items_added.add(new_count);
-  if (bloom::Usage* const usage = filter.usage())
+  if (bloom::Usage* const usage = filter.usage()) [[unlikely]]
     usage->slot(context.dispatcher.worker()).count_added(new_count, context.steady_now);
 }
 
@@ -127,15 +127,27 @@ bool create_and_add(Context& context, const Addition& addition) {
   return true;
 }
 
-// With the gate closed. Lets the filter grow for items that do not fit. Stops at the first item that finds a
-// non-scaling filter full, as the reference does: the array of answers is then shorter than the request. With
-// a mirror it goes on, because the target takes the other items.
-void add_and_grow(Context& context, Filter& filter, const Addition& addition) {
+// Lets the filter grow for items that do not fit. Stops at the first item that finds a non-scaling filter
+// full, as the reference does: the array of answers is then shorter than the request. With a mirror it goes
+// on, because the target takes the other items. Inside the shared gate, it first plans the layer. Then it may
+// find that another worker has removed the filter, and needs the gate closed. Not inlined: add() would be
+// slower.
+[[gnu::noinline]] Next add_and_grow(Context& context, Filter& filter, const Addition& addition) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
-  const std::size_t mirrored_count =
-      writers::add_alone(context.changes, key, filter, addition.items, context.scratch.outcomes);
+  std::vector<Filter::AddOutcome>& outcomes = context.scratch.outcomes;
+  std::size_t mirrored_count = 0;
+  if (context.alone) {
+    mirrored_count = writers::add_alone(context.changes, key, filter, addition.items, outcomes);
+  } else {
+    writers::plan_growth_ahead(context.services.keyspace, filter);
+    if (!context.may_create() ||
+        !writers::add_growing(context.changes, key, filter, addition.items, outcomes))
+      return Next::need_alone;
+    if (!std::ranges::all_of(outcomes, &Filter::AddOutcome::added)) context.record.answered_known = true;
+  }
   count_outcomes(context, filter);
   append_outcomes(context, filter, addition.shape, mirrored_count);
+  return Next::done;
 }
 
 // Answers an add to a full filter without closing the gate: a full filter does not change any more, and each
@@ -159,9 +171,9 @@ bool add_to_full(Context& context, const Filter& filter, const Addition& additio
 }
 
 // The ways of an add, the cheap ones first: try_add(), which most adds need; the answer of a full filter; a
-// new filter; with the gate closed, add_and_grow(). Without the closed gate the request plans what it can,
-// and asks for it. Then it runs again from the start, because another client may have created or replaced the
-// filter meanwhile.
+// new filter; a filter that grows. What the request may not do inside the shared gate, it plans as far as it
+// can, and asks for the closed gate. Then it runs again from the start, because another client may have
+// created or replaced the filter meanwhile.
 Next add(Context& context, const Addition& addition) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
   const auto [filter, refused] = find_or_refuse<Filter>(context, addition.key);
@@ -181,12 +193,7 @@ Next add(Context& context, const Addition& addition) {
     writers::plan_ahead(context.services.keyspace, addition.options);
     return Next::need_alone;
   }
-  if (!context.alone) {
-    writers::plan_growth_ahead(context.services.keyspace, *filter);
-    return Next::need_alone;
-  }
-  add_and_grow(context, *filter, addition);
-  return Next::done;
+  return add_and_grow(context, *filter, addition);
 }
 
 // A value of another kind holds no item: the reference answers no WRONGTYPE here.

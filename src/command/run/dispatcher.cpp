@@ -204,8 +204,8 @@ keyspace::Admission Dispatcher::admit(keyspace::WorkerLog* log, const Request& r
   return admission;
 }
 
-// Inside the shared gate, without mirrors. A request may create a filter there, if what it then records is
-// little.
+// Inside the shared gate, without mirrors. A request may create a filter there, or let one grow, if what it
+// then records is little.
 std::uint64_t Dispatcher::shared_record_bytes(const Request& request, std::size_t item_count,
                                               const RunMode& mode) {
   constexpr std::uint64_t little = std::uint64_t{64} << 10;

@@ -1,9 +1,12 @@
-// Many threads use one filter with a gate, as in the server: a thread that must grow the filter closes the
-// gate.
+// Many threads use one filter with a gate, as in the server: a thread that must grow the filter locks its
+// key, or closes the gate.
 #include <sepal/base/gate.hpp>
+#include <sepal/base/limbo.hpp>
+#include <sepal/base/mutex.hpp>
 #include <sepal/bloom/filter/filter.hpp>
 
 #include <numeric>
+#include <thread>
 
 #include "support/catch.hpp"
 #include "support/redisbloom_filter.hpp"
@@ -36,12 +39,15 @@ struct Run {
   std::atomic<std::uint64_t> refused{0};
   std::atomic<std::uint64_t> forgotten{0};  // items that a thread added and then did not find
   std::atomic<std::uint64_t> over_capacity{0};
+  bool closes = false;  // the gate, to grow
+  Mutex key;
 };
 
 // One worker. It adds all items, in its own order and batches, and looks each batch up afterwards.
 class Worker {
  public:
-  Worker(Run& run, std::size_t side) : run_(run), side_(side), random_(side), order_(run.items.size()) {
+  Worker(Run& run, std::size_t side)
+      : run_(run), side_(side), limbo_(&run.gate), random_(side), order_(run.items.size()) {
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     // Threads start close together, so that they meet at the same items.
     for (std::size_t i = 0; i + 8 < order_.size(); ++i) std::swap(order_[i], order_[i + random_() % 8]);
@@ -64,9 +70,14 @@ class Worker {
     run_.gate.enter(side_);
     const bool done = run_.filter->try_add(views_, answers);
     if (run_.filter->item_count() > run_.filter->capacity()) ++run_.over_capacity;
-    run_.gate.leave(side_);
     std::vector<bool> refused(views_.size(), false);
-    if (!done) {
+    if (!done && !run_.closes) {
+      const MutexLock lock(run_.key);
+      for (std::size_t i = 0; i < views_.size(); ++i) refused[i] = !add_growing(views_[i], answers[i]);
+    }
+    run_.gate.leave(side_);
+    limbo_.end_some();
+    if (!done && run_.closes) {
       const GateClosed closed(run_.gate);
       for (std::size_t i = 0; i < views_.size(); ++i) {
         const auto outcome = run_.filter->add_alone(views_[i], plenty);
@@ -88,9 +99,24 @@ class Worker {
       if (!answers[i] && !refused[i]) ++run_.forgotten;
   }
 
+  // With the lock of the key. False: the filter is full.
+  bool add_growing(std::string_view item, bool& added) {
+    Filter& filter = *run_.filter;
+    while (!filter.try_add({&item, 1}, {&added, 1})) {
+      switch (filter.find_room()) {
+        case Filter::Room::some: break;
+        case Filter::Room::claimed: std::this_thread::yield(); break;
+        case Filter::Room::none:
+          if (filter.grow(plenty, nullptr, limbo_) != Filter::Refusal::none) return false;
+      }
+    }
+    return true;
+  }
+
   static constexpr std::size_t answers_max = 64;
   Run& run_;
   std::size_t side_;
+  Limbo limbo_;
   std::mt19937_64 random_;
   std::vector<std::size_t> order_;
   std::vector<std::string_view> views_;
@@ -102,6 +128,12 @@ void run_threads(Run& run) {
   for (std::size_t side = 0; side < thread_count; ++side)
     threads.emplace_back([&run, side] { Worker(run, side).work(); });
   for (std::thread& thread : threads) thread.join();
+}
+
+// No layer has come before the one below it was full.
+void require_full_layers(const Filter& filter) {
+  for (std::uint32_t index = 0; index + 1 < filter.layer_count(); ++index)
+    REQUIRE(filter.layer(index).item_count() == filter.layer(index).plan().capacity);
 }
 
 std::uint64_t items_answered_new(const Run& run) {
@@ -119,10 +151,13 @@ TEST_CASE("when many threads add one item, exactly one of them is told that it w
   const FilterOptions options = GENERATE(FilterOptions{.error_rate = 1e-9, .capacity = 10},
                                          FilterOptions{.error_rate = 1e-9, .capacity = 2000},
                                          FilterOptions{.error_rate = 1e-9, .capacity = 200'000});
-  CAPTURE(batch_max, options.capacity);
+  const bool closes = GENERATE(false, true);
+  CAPTURE(batch_max, options.capacity, closes);
   constexpr std::size_t item_total = 20'000;
   Run run(options, item_total, batch_max);
+  run.closes = closes;
   run_threads(run);
+  require_full_layers(*run.filter);
   CHECK(run.forgotten == 0);
   CHECK(run.refused == 0);
   CHECK(run.over_capacity == 0);
@@ -140,6 +175,7 @@ TEST_CASE(
   // At this rate even a layer for ten items has no false positives.
   Run run(test::redisbloom_filter({.error_rate = 1e-30, .capacity = capacity}), item_total, batch_max);
   run_threads(run);
+  require_full_layers(*run.filter);
   CHECK(run.forgotten == 0);
   CHECK(run.refused == 0);
   CHECK(run.over_capacity == 0);

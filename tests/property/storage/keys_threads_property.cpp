@@ -1,6 +1,8 @@
-// Workers change the same few keys at a time inside the shared gate: they make filters, add to them, remove
-// them, let them expire, and now and then close the gate. The journal has to tell exactly what is in memory
-// in the end: a record that came too early or too late would leave another key, deadline, count or bit.
+// Workers change the same few keys at a time inside the shared gate: they make filters, add to them, let them
+// grow, remove them, let them expire, and now and then close the gate. The journal has to tell exactly what
+// is in memory in the end: a record that came too early or too late would leave another key, deadline, layer,
+// count or bit.
+#include <sepal/base/assert.hpp>
 #include <sepal/base/gate.hpp>
 #include <sepal/base/limbo.hpp>
 #include <sepal/bloom/kind/kind.hpp>
@@ -10,8 +12,10 @@
 #include <sepal/writers/bloom_writer.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <random>
 #include <thread>
 
@@ -49,7 +53,8 @@ State state_of(const keyspace::Keyspace& keys) {
 
 class World : public test::JournalFixture {
  public:
-  explicit World(std::uint64_t seed, bool threaded = true) : seed_(seed) {
+  explicit World(std::uint64_t seed, const bloom::FilterOptions& made = {}, bool threaded = true)
+      : seed_(seed), made_(made) {
     storage::JournalOptions options = test::small_journal;
     options.segment_bytes = std::uint64_t{16} << 20;
     options.threaded = threaded;
@@ -58,10 +63,31 @@ class World : public test::JournalFixture {
   }
 
   void run() {
-    std::vector<std::thread> workers;
-    for (std::size_t worker = 0; worker < worker_count; ++worker)
-      workers.emplace_back([this, worker] { run_worker(worker); });
-    for (std::thread& worker : workers) worker.join();
+    each_worker([this](std::size_t worker) { run_worker(worker); });
+  }
+
+  // The workers add the same items to one filter, each in an order of its own. Returns how often each item
+  // was new.
+  [[nodiscard]] std::vector<int> add_to_one(DatabaseKey named, int item_count) {
+    std::vector<int> times(static_cast<std::size_t>(item_count));
+    Mutex mutex;
+    each_worker([&](std::size_t index) {
+      Worker worker = worker_of(index);
+      std::vector<int> order(times.size());
+      std::iota(order.begin(), order.end(), 0);
+      // The workers stay close together, so that they meet at the same items.
+      for (std::size_t at = 0; at + 12 < order.size(); ++at)
+        std::swap(order[at], order[at + worker.random() % 12]);
+      for (std::span<const int> left(order); !left.empty();) {
+        const auto some = left.first(std::min<std::size_t>(1 + worker.random() % 12, left.size()));
+        left = left.subspan(some.size());
+        const std::vector<bool> added = add_numbers(worker, named, some);
+        const MutexLock lock(mutex);
+        for (std::size_t at = 0; at < some.size(); ++at)
+          times[static_cast<std::size_t>(some[at])] += added[at] ? 1 : 0;
+      }
+    });
+    return times;
   }
 
   // What a start would find.
@@ -76,6 +102,7 @@ class World : public test::JournalFixture {
   }
 
   test::Filters filters;
+  [[nodiscard]] std::uint64_t growths() const { return growths_; }
 
  private:
   struct Worker {
@@ -87,11 +114,43 @@ class World : public test::JournalFixture {
     std::vector<bloom::Filter::AddOutcome> outcomes{};
   };
 
+  template <class Work>
+  static void each_worker(const Work& work) {
+    std::vector<std::thread> workers;
+    for (std::size_t worker = 0; worker < worker_count; ++worker)
+      workers.emplace_back([&work, worker] { work(worker); });
+    for (std::thread& worker : workers) worker.join();
+  }
+
+  Worker worker_of(std::size_t index) {
+    return {.index = index,
+            .log = log(index),
+            .random = std::mt19937_64(seed_ * 100 + index),
+            .limbo = Limbo(&gate_)};
+  }
+
+  // A batch of its own.
+  std::vector<bool> add_numbers(Worker& worker, DatabaseKey named, std::span<const int> numbers) {
+    const std::vector<std::string> items = names_of(numbers);
+    const std::vector<std::string_view> views(items.begin(), items.end());
+    std::vector<bool> answers;
+    while (answers.empty()) {
+      {
+        const GateEntered inside(gate_, worker.index);
+        if (!admitted(worker)) continue;
+        keyspace::Mutator changes(filters.keyspace, &worker.log, &worker.limbo);
+        SEPAL_ASSERT(add_to(worker, changes, named, views), "the filter is gone");
+        for (const auto& outcome : worker.outcomes) answers.push_back(outcome.added);
+        worker.log.append();
+      }
+      worker.limbo.end_some();
+      static_cast<void>(worker.log.seal_record(std::exchange(worker.known, false)));
+    }
+    return answers;
+  }
+
   void run_worker(std::size_t index) {
-    Worker worker{.index = index,
-                  .log = log(index),
-                  .random = std::mt19937_64(seed_ * 100 + index),
-                  .limbo = Limbo(&gate_)};
+    Worker worker = worker_of(index);
     for (int batch = 0; batch < batches_of_each; ++batch) {
       bool alone = false;
       {
@@ -121,6 +180,12 @@ class World : public test::JournalFixture {
     std::vector<std::string> items(1 + worker.random() % 12);
     for (std::string& item : items) item = std::to_string(worker.random() % 200);
     return items;
+  }
+
+  static std::vector<std::string> names_of(std::span<const int> numbers) {
+    std::vector<std::string> names;
+    for (const int number : numbers) names.push_back(std::to_string(number));
+    return names;
   }
 
   // Waits for room without holding the gate back.
@@ -160,12 +225,28 @@ class World : public test::JournalFixture {
     auto* const filter = filters.keyspace.find_as<bloom::Filter>(named);
     if (filter == nullptr) {
       const auto created =
-          writers::create(changes, named, {.options = {.capacity = 10}, .items = views}, worker.outcomes);
+          writers::create(changes, named, {.options = made_, .items = views}, worker.outcomes);
       return created || created.error().code == Errc::key_exists;
     }
+    return add_to(worker, changes, named, views);
+  }
+
+  // As a handler does. Leaves the outcomes. False: the filter is not there.
+  bool add_to(Worker& worker, keyspace::Mutator& changes, DatabaseKey named,
+              std::span<const std::string_view> items) {
+    auto* const filter = filters.keyspace.find_as<bloom::Filter>(named);
+    if (filter == nullptr) return false;
     bool added[12];
-    if (!writers::try_add(changes, named, *filter, views, std::span(added).first(views.size()))) return false;
-    worker.known = worker.known || std::count(added, added + views.size(), false) != 0;
+    if (writers::try_add(changes, named, *filter, items, std::span(added).first(items.size()))) {
+      worker.outcomes.clear();
+      for (const bool is_new : std::span(added).first(items.size()))
+        worker.outcomes.push_back({.added = is_new});
+    } else {
+      const std::uint32_t layers = filter->layer_count();
+      if (!writers::add_growing(changes, named, *filter, items, worker.outcomes)) return false;
+      growths_ += filter->layer_count() - layers;
+    }
+    worker.known = worker.known || !std::ranges::all_of(worker.outcomes, &bloom::Filter::AddOutcome::added);
     return true;
   }
 
@@ -188,6 +269,8 @@ class World : public test::JournalFixture {
   }
 
   std::uint64_t seed_;
+  bloom::FilterOptions made_;
+  std::atomic<std::uint64_t> growths_{0};  // inside the shared gate; some of them may count twice
   Gate gate_{worker_count};
 };
 
@@ -225,13 +308,23 @@ class Interrupted final : public keyspace::MutationLog {
   std::function<void()> appended_;
 };
 
+// No layer has come before the one below it was full.
+void require_full_layers(const bloom::Filter& filter) {
+  for (std::uint32_t index = 0; index + 1 < filter.layer_count(); ++index)
+    REQUIRE(filter.layer(index).item_count() == filter.layer(index).plan().capacity);
+}
+
 }  // namespace
 
 TEST_CASE("many workers change the same keys, and the journal tells exactly what is in memory") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(1, 9));
+  const std::uint32_t expansion = 1 + seed % 2;
   INFO("seed " << seed);
-  World world(seed);
+  World world(seed, {.capacity = 5, .expansion = expansion});
   world.run();
+  CHECK(world.growths() > 0);
+  for (const keyspace::CutEntry& entry : world.filters.keyspace.cut())
+    require_full_layers(static_cast<const bloom::Filter&>(*entry.value));
   const State in_memory = state_of(world.filters.keyspace);
   REQUIRE(world.replayed() == in_memory);
   // Nothing is left over, or counted twice.
@@ -243,7 +336,7 @@ TEST_CASE("many workers change the same keys, and the journal tells exactly what
 
 TEST_CASE("a filter is in the record with its deadline or not at all, whoever appends") {
   // Without a thread of the journal the test may look at the disk.
-  World world(1, false);
+  World world(1, {}, false);
   REQUIRE(world.log(0).admit(record_bytes) == Admission::granted);
   Gate gate(1);
   Limbo limbo(&gate);
@@ -266,6 +359,34 @@ TEST_CASE("a filter is in the record with its deadline or not at all, whoever ap
   CHECK(appended > 2);
   const State in_memory = state_of(world.filters.keyspace);
   CHECK(world.replayed() == in_memory);
+}
+
+TEST_CASE(
+    "a filter that many workers add the same items to grows as often as it must, and no item is new twice") {
+  const std::uint32_t expansion = GENERATE(1U, 2U);
+  // The layers are small, or large with one shard.
+  const std::uint64_t capacity = GENERATE(10U, 4000U);
+  CAPTURE(expansion, capacity);
+  const bloom::FilterOptions options{
+      .error_rate = 1e-12, .capacity = capacity, .expansion = expansion, .seed = 7};
+  World world(capacity, options);
+  const DatabaseKey key{.key = "k"};
+  // The journal has to begin with the filter.
+  keyspace::WorkerLog& log = world.log(0);
+  while (log.admit(record_bytes) != Admission::granted) std::this_thread::yield();
+  keyspace::Mutator changes(world.filters.keyspace, &log);
+  const auto created = writers::create(changes, key, options);
+  REQUIRE(created);
+  log.commit();
+
+  const auto item_count = static_cast<int>(6 * capacity);
+  const std::vector<int> times = world.add_to_one(key, item_count);
+  CHECK(std::ranges::count(times, 1) == item_count);
+  CHECK((*created)->item_count() == times.size());
+  require_full_layers(**created);
+  CHECK((*created)->layer_count() == (expansion == 1 ? 6U : 3U));
+  const State in_memory = state_of(world.filters.keyspace);
+  REQUIRE(world.replayed() == in_memory);
 }
 
 TEST_CASE("a removal is recorded behind the adds that had begun, and later adds give up") {

@@ -1,6 +1,7 @@
 // A journal that is replayed onto a generation that was taken meanwhile, or onto nothing, gives the same
 // keys, layers, counts and bits.
 #include <sepal/base/gate.hpp>
+#include <sepal/base/limbo.hpp>
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/storage/replay/replay.hpp>
@@ -93,7 +94,13 @@ class Workload {
         sepal::writers::try_add(mutator_, key, *filter, views, std::span(added).first(views.size())))
       return;
     std::vector<bloom::Filter::AddOutcome> outcomes;
-    sepal::writers::add_alone(mutator_, key, *filter, views, outcomes);
+    if (chance(2)) {
+      sepal::writers::add_alone(mutator_, key, *filter, views, outcomes);
+      return;
+    }
+    Limbo at_once(nullptr);
+    keyspace::Mutator sharing(filters_.keyspace, mutator_.log(), &at_once);
+    REQUIRE(sepal::writers::add_growing(sharing, key, *filter, views, outcomes));
   }
 
   std::mt19937_64 random_;

@@ -1,5 +1,7 @@
 #include <sepal/bloom/filter/filter.hpp>
 
+#include <functional>
+
 #include "support/catch.hpp"
 
 namespace add_recorder_test {
@@ -17,6 +19,7 @@ class Told final : public AddRecorder {
     REQUIRE_FALSE(begun_);
     begun_ = !refuses;
     ++begins;
+    if (when_begun) when_begun();
     return begun_;
   }
   void end(std::span<const Fingerprint> added) override {
@@ -32,6 +35,7 @@ class Told final : public AddRecorder {
   [[nodiscard]] bool ended() const { return !begun_; }
 
   bool refuses = false;
+  std::function<void()> when_begun;
   int begins = 0;
   int pieces = 0;
   std::size_t longest = 0;
@@ -129,6 +133,24 @@ TEST_CASE("a recorder that refuses an add leaves the filter as it was, with all 
   CHECK_FALSE(present);
   told.refuses = false;
   CHECK(try_add(*filter, numbered(filter->capacity()), told));
+}
+
+TEST_CASE("a filter with room that an add has claimed does not grow yet, and a full one does") {
+  const auto filter = filter_of(GENERATE(100, 100'000));
+  Told told;
+  REQUIRE(try_add(*filter, numbered(filter->capacity() - 2), told));
+  CHECK(filter->find_room() == Filter::Room::some);
+  told.when_begun = [&] {
+    // The add holds the last room, and has not counted an item.
+    CHECK(filter->room() == 0);
+    CHECK(filter->find_room() == Filter::Room::claimed);
+  };
+  REQUIRE(try_add(*filter, {"a", "item 1"}, told));
+  CHECK(filter->room() == 1);
+  CHECK(filter->find_room() == Filter::Room::some);
+  told.when_begun = nullptr;
+  REQUIRE(try_add(*filter, {"b"}, told));
+  CHECK(filter->find_room() == Filter::Room::none);
 }
 
 }  // namespace

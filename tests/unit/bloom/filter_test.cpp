@@ -1,3 +1,4 @@
+#include <sepal/base/gate.hpp>
 #include <sepal/bloom/filter/filter.hpp>
 #include <sepal/value/heap.hpp>
 
@@ -217,6 +218,39 @@ TEST_CASE("a filter refuses to grow beyond its limits, and still finds its items
   fill_up_to(*again, 10);
   CHECK(again->add_alone("new", {.bytes_max = grown_bytes - 1}).refusal == Filter::Refusal::too_large);
   CHECK(again->add_alone("new", {.bytes_max = grown_bytes}).added);
+}
+
+TEST_CASE(
+    "a filter tells its new layer before another thread can find it, and keeps the list before for readers") {
+  const auto filter = filter_of({.error_rate = 1e-6, .capacity = 10});
+  Gate gate(1);
+  {
+    Limbo limbo(&gate);
+    for (std::uint32_t layers = 1; layers < 5; ++layers) {
+      fill_up_to(*filter, filter->capacity());
+      REQUIRE(filter->find_room() == Filter::Room::none);
+      std::optional<LayerPlan> told;
+      const auto refusal = filter->grow(plenty, nullptr, limbo, [&](const LayerPlan& plan) {
+        told = plan;
+        CHECK(filter->layer_count() == layers);
+      });
+      CHECK(refusal == Filter::Refusal::none);
+      CHECK(filter->layer_count() == layers + 1);
+      CHECK(told == filter->newest_layer().plan());
+      CHECK(filter->find_room() == Filter::Room::some);
+      // The first growth has replaced no list.
+      CHECK(limbo.empty() == (layers == 1));
+    }
+  }
+  const auto refused = filter_of({.capacity = 10, .expansion = 0});
+  fill_up_to(*refused, 10);
+  Limbo limbo(nullptr);
+  const auto never = [](const LayerPlan&) { FAIL("a refused growth is told"); };
+  CHECK(refused->grow(plenty, nullptr, limbo, never) == Filter::Refusal::full);
+  CHECK(filter->add_alone("later", plenty).added);
+  fill_up_to(*filter, filter->capacity());
+  CHECK(filter->grow({.bytes_max = filter->byte_count()}, nullptr, limbo, never) ==
+        Filter::Refusal::too_large);
 }
 
 TEST_CASE("a layer whose capacity would overflow is refused as too large") {

@@ -5,14 +5,20 @@
 //     newest layer  -->  older layer  -->  ...  -->  layer 0
 //     adds go here       asked only
 //
-// Threads. Members are *guarded* by the gate (base/gate.hpp) in one of two ways, said at each:
-//   shared     any number of threads at once, each holding its side of the gate
-//   exclusive  the caller has closed the gate, or is the only one to know the filter
+// Threads. Members are *guarded* by the gate (base/gate.hpp) in one of three ways, said at each:
+//   shared      any number of threads at once, each holding its side of the gate
+//   of one key  one thread at a time, beside those that use shared members: it holds its side of the gate and
+//               the lock of the key that names the filter (keyspace/mutator.hpp). Or exclusive
+//   exclusive   the caller has closed the gate, or is the only one to know the filter
 // Bits are read and written through atomics. An add locks the shard of the item's block in the newest layer;
 // a look-up locks nothing.
+//
+// A filter may grow while other threads add to it: only when its newest layer holds its capacity. No add can
+// change that layer any more, so what a look-up finds in it is final. No item gets into two layers.
 #pragma once
 
 #include <sepal/base/hash.hpp>
+#include <sepal/base/limbo.hpp>
 #include <sepal/base/prefetch.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/bloom/filter/item_hash.hpp>
@@ -23,8 +29,10 @@
 #include <sepal/value/kind_row.hpp>
 #include <sepal/value/value.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -33,6 +41,7 @@
 namespace sepal::bloom {
 
 class Layer;
+class LayerList;
 class LayerStack;
 enum class Paging : std::uint8_t;
 
@@ -141,7 +150,7 @@ class Filter final : public value::Value {
 
   // Adds all items without changing the structure. Any number of threads may add the same new item: exactly
   // one add answers true for it. Returns false, with nothing added and `added` unspecified, when the newest
-  // layer might not have room for all that are new: then the items need add_alone(). Never false when all
+  // layer might not have room for all that are new: then the filter may have to grow. Never false when all
   // items are present already. `recorder`, if given, is told each new item exactly once, and is told nothing
   // at all when no item can be new. If it refuses the add, this returns false, too.
   [[nodiscard]] bool try_add(std::span<const std::string_view> items, std::span<bool> added,
@@ -160,14 +169,16 @@ class Filter final : public value::Value {
 
   // Whether so many new items would find room now, without growing. May say false while adds are running.
   [[nodiscard]] bool has_room(std::uint64_t item_count) const;
+  // About so many new items would find room now. A single item may find room that is not counted here.
+  [[nodiscard]] std::uint64_t room() const;
 
-  // Plans the layer that add_alone() would grow next, so that `plans` knows it.
+  // Plans the layer that the filter would grow next, so that `plans` knows it.
   void plan_growth(PlanMemo& plans) const;
 
   [[nodiscard]] FilterOptions options() const;
   // The fingerprint of an item in this filter.
   [[nodiscard]] Fingerprint fingerprint(std::string_view item) const {
-    return fingerprint_of(item, hash_, seed_);
+    return fingerprint_of(item, hash(), seed_);
   }
   [[nodiscard]] std::uint64_t item_count() const;  // items whose add answered true
   [[nodiscard]] std::uint64_t capacity() const;    // sum over the layers
@@ -185,7 +196,30 @@ class Filter final : public value::Value {
   // Appends the address and the count of each layer, oldest first: what kind.cpp reads an image by.
   void freeze(std::vector<std::uint64_t>& numbers) const;
   // Null where none is kept.
-  [[nodiscard]] Usage* usage() const { return may_keep_usage_ ? usage_of_newest_layer() : nullptr; }
+  [[nodiscard]] Usage* usage() const {
+    return (traits_.load(std::memory_order_relaxed) & usage_trait) != 0 ? usage_of_newest_layer() : nullptr;
+  }
+
+  // --- of one key -----------------------------------------------------------------------------------------
+
+  // What the newest layer has for a new item.
+  enum class Room : std::uint8_t {
+    some,     // now, but other adds may take it
+    claimed,  // other adds have claimed all that is left: soon they use it or give it back
+    none      // never again: the filter has to grow
+  };
+  // Collects what shards have in reserve.
+  Room find_room();
+
+  // Grows a layer where find_room() has found none. `tell` is called when nothing can fail any more, and
+  // before another thread finds the layer: with its plan, and once all adds to the layers before it have set
+  // their bits. A refusal changes nothing.
+  using Tell = std::function<void(const LayerPlan&)>;
+  Refusal grow(const FilterLimits& limits, PlanMemo* plans, Limbo& limbo, const Tell& tell = {});
+
+  // Keeps usage from now on, with a slot for each worker, if the newest layer is large enough (Usage) and
+  // none is kept yet. Its memory is not in byte_count().
+  void keep_usage(std::size_t worker_count);
 
   // --- exclusive ------------------------------------------------------------------------------------------
 
@@ -199,10 +233,6 @@ class Filter final : public value::Value {
   AddOutcome add_alone(std::string_view item, const FilterLimits& limits, PlanMemo* plans = nullptr);
   // The same for an item's fingerprint under the filter's seed. The caller has asked in_bitmap().
   AddOutcome add_alone(const Fingerprint& item, const FilterLimits& limits, PlanMemo* plans = nullptr);
-
-  // Keeps usage from now on, with a slot for each worker, if the newest layer is large enough (Usage) and
-  // none is kept yet. Its memory is not in byte_count().
-  void keep_usage(std::size_t worker_count);
 
   // --- building from an image (exclusive: no other thread knows the filter yet) ---------------------------
 
@@ -238,29 +268,34 @@ class Filter final : public value::Value {
   static Result<FilterPtr> assemble(const FilterOptions& options, std::span<const LayerState> layers,
                                     const FilterLimits& limits, Paging paging);
   static Result<FilterPtr> allocate(const FilterOptions& options, const LayerState& first, Paging paging);
+  [[nodiscard]] ItemHash hash() const {
+    return static_cast<ItemHash>(traits_.load(std::memory_order_relaxed) & hash_traits);
+  }
+  [[nodiscard]] Layer& first() const;
   [[nodiscard]] LayerStack stack() const;
   [[nodiscard]] Usage* usage_of_newest_layer() const;
-  void append(std::unique_ptr<Layer> layer);
+  Result<void> append(std::unique_ptr<Layer> layer);
+  void publish(std::unique_ptr<Layer> layer, std::unique_ptr<LayerList> list, Limbo& limbo);
   [[nodiscard]] std::uint32_t foreign_layers() const;
   [[nodiscard]] LayerRequest next_layer() const;
-  [[nodiscard]] bool known(const Fingerprint& fingerprint) const;
   [[nodiscard]] bool foreign_contains(std::string_view item) const;
   [[nodiscard]] bool try_add_foreign(std::string_view item, bool& added, AddRecorder* recorder);
   template <class Claim>
-  std::uint64_t add_absent(std::span<const std::string_view> items, std::span<bool> added,
-                           AddRecorder* recorder, bool& refused, const Claim& claim);
-  Refusal grow(const FilterLimits& limits, PlanMemo* plans);
+  std::uint64_t add_absent(const LayerStack& layers, std::span<const std::string_view> items,
+                           std::span<bool> added, AddRecorder* recorder, bool& refused, const Claim& claim);
   // The memory of this filter, with a place for one more layer in its list.
   [[nodiscard]] std::uint64_t bytes_with_place() const;
 
   // The capacity is not here: it is the first layer's.
-  // These three are here, where the header leaves room.
-  ItemHash hash_ : 7;
-  bool may_keep_usage_ : 1 = false;  // False: no layer has usage, and most requests need not look for it.
+  // These two are here, where the header leaves room. A filter without the usage trait has no layer with
+  // usage, and most requests need not look for it.
+  static constexpr std::uint8_t usage_trait = 0x80;
+  static constexpr std::uint8_t hash_traits = 0x7f;
+  std::atomic<std::uint8_t> traits_;
   std::uint16_t expansion_;
   double error_rate_;
   std::uint64_t seed_;
-  std::unique_ptr<std::vector<std::unique_ptr<Layer>>> younger_;  // All but the first; null before any grew.
+  std::atomic<LayerList*> younger_{nullptr};  // All but the first, owned; null before any grew.
 };
 
 }  // namespace sepal::bloom

@@ -33,4 +33,9 @@ class PlanMemo {
   std::size_t next_ SEPAL_GUARDED_BY(mutex_) = 0;  // The oldest entry, which is replaced first.
 };
 
+// With the memo; without one where it is null.
+inline Result<LayerPlan> plan_layer(const LayerRequest& request, std::uint64_t bytes_max, PlanMemo* memo) {
+  return memo != nullptr ? memo->plan(request, bytes_max) : plan_layer(request, bytes_max);
+}
+
 }  // namespace sepal::bloom

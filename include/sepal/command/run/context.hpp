@@ -63,7 +63,7 @@ struct Context {
   std::uint64_t errors_told = 0;  // in the reply so far that the statistics have already
   std::uint64_t room_bytes = 0;   // of the journal, which EXEC was granted
 
-  // Whether the handler may put a new value under a free key.
+  // Whether the handler may put a new value under a free key, or let a filter grow.
   [[nodiscard]] bool may_create() const { return alone || (may_grow && changes.may_change_key()); }
 };
 
