@@ -3,11 +3,13 @@
 
 #include <sepal/bloom/kind/kind.hpp>
 #include <sepal/cuckoo/kind/kind.hpp>
+#include <sepal/cuckoo/kind/redis_kind.hpp>
 #include <sepal/strings/kind.hpp>
 #include <sepal/value/kind_row.hpp>
 
 namespace sepal::value {
 
-inline constexpr const KindRow* own_kinds[] = {&bloom::bloom_row, &strings::string_row, &cuckoo::cuckoo_row};
+inline constexpr const KindRow* own_kinds[] = {&bloom::bloom_row, &strings::string_row, &cuckoo::cuckoo_row,
+                                               &cuckoo::redis_row};
 
 }  // namespace sepal::value

@@ -2,6 +2,7 @@
 #include <sepal/value/kind_row.hpp>
 
 #include <algorithm>
+#include <atomic>
 
 namespace sepal::value {
 namespace {
@@ -15,6 +16,11 @@ const KindRow* row_that(const Test& test) {
 }
 
 }  // namespace
+
+std::uint64_t new_identity() {
+  static std::atomic<std::uint64_t> last{0};
+  return 1 + last.fetch_add(1, std::memory_order_relaxed);
+}
 
 void Value::destroy(const Value* value) {
   const KindRow& row = row_of(*value);

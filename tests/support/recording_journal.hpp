@@ -34,7 +34,9 @@ struct Recorded {
     flushed_all,
     written,
     cuckoo_created,
-    cuckoo_changed
+    cuckoo_changed,
+    redis_cuckoo_created,
+    redis_cuckoo_changed
   };
   Kind kind = Kind::added;
   std::uint32_t database = 0;
@@ -46,7 +48,8 @@ struct Recorded {
   keyspace::Deadline deadline = keyspace::no_deadline;
   keyspace::Mirror mirror{};
   std::vector<Fingerprint> fingerprints{};
-  // Of an adopted filter, the head of a filter that deletes, or what was written: the bytes.
+  // Of an adopted filter, the head of a filter that deletes, what was written, or what has changed in a
+  // filter of RedisBloom: the bytes.
   std::vector<std::byte> image{};
   std::uint8_t what = 0;     // what has changed, in a filter that deletes
   std::uint64_t offset = 0;  // of what was written
@@ -69,8 +72,8 @@ struct Recorded {
     key = of_key.key;
   }
   void take(const keyspace::Made& made) {
-    if (made.kind == value::Kind::cuckoo) {
-      name(Kind::cuckoo_created, made.key);
+    if (made.kind == value::Kind::cuckoo || made.kind == value::Kind::redis_cuckoo) {
+      name(made.kind == value::Kind::cuckoo ? Kind::cuckoo_created : Kind::redis_cuckoo_created, made.key);
       image.assign(made.head.begin(), made.head.end());
       return;
     }
@@ -91,6 +94,13 @@ struct Recorded {
     if (changed.kind == value::Kind::cuckoo) {
       name(Kind::cuckoo_changed, changed.key);
       what = changed.what;
+      return;
+    }
+    if (changed.kind == value::Kind::redis_cuckoo) {
+      name(Kind::redis_cuckoo_changed, changed.key);
+      what = changed.what;
+      image.assign(changed.head.begin(), changed.head.end());
+      image.insert(image.end(), changed.bytes.begin(), changed.bytes.end());
       return;
     }
     name(Kind::written, changed.key);

@@ -22,12 +22,12 @@
 //     a large one      the Still is known to the value: before it changes some of its bytes, the value gives
 //                      the old ones to the Still. The end of the Still ends that.
 //
-// No kind does the last yet, so the first that does decides three things. The list of the value's Stills is
-// behind a pointer that value and Still share: freeze() has a const value, and a Still may end on the
-// reader's thread, outside the gate, while a worker changes the value. A lock of its own guards the list and
-// the old bytes. A worker takes it inside the gate, before it changes bytes, and copy_body() takes it for
+// A cuckoo filter of RedisBloom does the last (cuckoo/foreign/redis_filter.hpp). The list of the value's
+// Stills is behind a pointer that value and Still share: freeze() has a const value, and a Still may end on
+// the reader's thread, outside the gate, while a worker changes the value. A lock of its own guards the list
+// and the old bytes. A worker takes it inside the gate, before it changes bytes, and copy_body() takes it for
 // each piece; neither takes another lock inside it. The old bytes are in no account of memory, because
-// byte_count() may change with the gate closed only: they need a limit of their own.
+// byte_count() may change with the gate closed only: one copy of the value is their limit.
 //
 // Words: *shared* and *exclusive* are those of the gate (base/gate.hpp). No function of a row throws, blocks
 // or asks a disk. Bytes that come from outside are believed by none of them.

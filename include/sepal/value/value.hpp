@@ -27,7 +27,11 @@
 namespace sepal::value {
 
 // The numbers stand in files (docs/formats.md), and are the indexes of `kinds` (kind_row.hpp).
-enum class Kind : std::uint8_t { bloom = 0, string = 1, cuckoo = 2 };
+enum class Kind : std::uint8_t { bloom = 0, string = 1, cuckoo = 2, redis_cuckoo = 3 };
+
+// A number for KindRow::identity, or for a part of a value. One counter for the whole process: with one for
+// each kind, a value could have the number of another one that was under its key before. Any thread.
+[[nodiscard]] std::uint64_t new_identity();
 
 // Any thread may make and drop pointers to a value. A kind says how its other members are guarded.
 class Value {

@@ -11,6 +11,7 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
 #include <sepal/value/heap.hpp>
+#include <sepal/value/value.hpp>
 
 #include <algorithm>
 #include <array>
@@ -87,14 +88,6 @@ bool set(const Blocks& blocks, std::uint64_t block, const Fingerprint& fingerpri
   return blocks.anywhere() ? set_anywhere(blocks, fingerprint) : set_item(blocks, block, fingerprint);
 }
 
-// A save tells by this number whether a filter is the one whose file it may link again.
-// One counter for the whole process: with a counter for a part of it, a layer of another part could have the
-// same identity.
-std::uint64_t new_identity() {
-  static std::atomic<std::uint64_t> last{0};
-  return 1 + last.fetch_add(1, std::memory_order_relaxed);
-}
-
 // Visits all lines of the item's block. This function and the next are inlined by force: for the compiler a
 // function that only prefetches does nothing, and it drops its calls.
 template <class Visit>
@@ -153,7 +146,7 @@ Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_c
                                    .shards = std::move(shards),
                                    .blocks = blocks,
                                    .capacity = plan.capacity,
-                                   .identity = new_identity(),
+                                   .identity = value::new_identity(),
                                    .own_usage = nullptr,
                                    .usage = nullptr,
                                    .client = std::nullopt},
@@ -171,7 +164,7 @@ Layer* Layer::create_client_at(void* place, const LayerPlan& plan, std::uint64_t
                                    .shards = std::move(shards),
                                    .blocks = no_blocks(),
                                    .capacity = plan.capacity,
-                                   .identity = new_identity(),
+                                   .identity = value::new_identity(),
                                    .own_usage = nullptr,
                                    .usage = nullptr,
                                    .client = plan},

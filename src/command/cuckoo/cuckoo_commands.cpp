@@ -1,18 +1,23 @@
-// Handlers of the CF commands.
+// Handlers of the CF commands. A key has a filter of Sepal's own, or one of RedisBloom that came by
+// CF.LOADCHUNK or RESTORE.
 //
-// Adds and removals run inside the shared gate, growth included: the filter's cells grow one by one, under
-// their own locks. So a handler asks for the closed gate only where a key is being made or lost.
+// Adds to Sepal's own filters, and removals, run inside the shared gate, growth included: the filter's cells
+// grow one by one, under their own locks. So a handler asks for the closed gate only where a key is being
+// made or lost. RedisBloom's filters change with the gate closed only.
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/command/table/error_texts.hpp>
 #include <sepal/cuckoo/commands/options.hpp>
 #include <sepal/cuckoo/kind/kind.hpp>
+#include <sepal/cuckoo/kind/redis_kind.hpp>
 #include <sepal/writers/cuckoo_writer.hpp>
+#include <sepal/writers/redis_cuckoo_writer.hpp>
 
 #include <algorithm>
 #include <optional>
 #include <string>
 
+#include "command/cuckoo/found_cuckoo.hpp"
 #include "command/keys/lookup.hpp"
 #include "command/run/refuse.hpp"
 #include "command/run/scratch.hpp"
@@ -24,6 +29,7 @@ namespace {
 
 namespace cf_text = cuckoo::text;
 using cuckoo::Filter;
+using cuckoo::RedisFilter;
 using cuckoo::Refusal;
 using AddIf = cuckoo::Filter::AddIf;
 using Words = std::span<const std::string_view>;
@@ -70,9 +76,8 @@ void answer_adds(Context& context, const Addition& addition) {
     if (!outcome.added && !refused) context.record.answered_known = true;
     if (addition.answer == Answer::single && refused) {
       reply.error(refusal_text(outcome.refusal));
-    } else if (addition.answer == Answer::single) {
-      reply.boolean(outcome.added);
-    } else if (addition.answer == Answer::flags && reply.version() == resp::Version::resp3) {
+    } else if (addition.answer == Answer::single ||
+               (addition.answer == Answer::flags && reply.version() == resp::Version::resp3)) {
       reply.boolean(outcome.added);
     } else {
       reply.integer(refused ? -1 : outcome.added ? 1 : 0);
@@ -81,9 +86,23 @@ void answer_adds(Context& context, const Addition& addition) {
   context.stats.items_added.add(added);
 }
 
+// RedisBloom looks at the number of layers once for each request, before it looks at the items.
+Next add_to_redis(Context& context, RedisFilter& filter, const Addition& addition) {
+  const bool has_begun = context.partial != nullptr && context.partial->next_word != 0;
+  if (!has_begun && filter.header().layer_count >= writers::redis_added_layers_max)
+    return refuse(context, cf_text::layer_limit);
+  if (!context.alone) return Next::need_alone;
+  writers::add(context.changes, key_of(context), filter, addition.items, addition.condition,
+               context.scratch.cuckoo_outcomes);
+  answer_adds(context, addition);
+  return Next::done;
+}
+
 Next add(Context& context, const Addition& addition) {
-  const auto [filter, refused] = find_or_refuse<Filter>(context, context.words[1]);
-  if (refused) return Next::done;
+  value::Value* const found = find(context, context.words[1]);
+  if (refuses_other_than_cuckoo(context, found)) return Next::done;
+  const auto [filter, of_redis] = FoundCuckoo(found);
+  if (of_redis != nullptr) return add_to_redis(context, *of_redis, addition);
   std::vector<Filter::AddOutcome>& outcomes = context.scratch.cuckoo_outcomes;
   if (filter != nullptr) {
     if (!writers::add(context.changes, key_of(context), *filter, addition.items, addition.condition,
@@ -153,8 +172,8 @@ Next cf_reserve(Context& context) {
   if (std::holds_alternative<cuckoo::TooFewWords>(parsed))
     return refuse(context, wrong_arity(context.spec.name));
   if (const auto* refusal = std::get_if<sepal::Refusal>(&parsed)) return refuse(context, refusal->text);
-  if (const value::Value* const present = find(context, context.words[1])) {
-    if (!refuses_other(context, present, value::Kind::cuckoo)) context.reply.error(text_of(Errc::key_exists));
+  if (value::Value* const present = find(context, context.words[1])) {
+    if (!refuses_other_than_cuckoo(context, present)) context.reply.error(text_of(Errc::key_exists));
     return Next::done;
   }
   if (!context.may_create()) return Next::need_alone;
@@ -169,11 +188,16 @@ Next cf_reserve(Context& context) {
 // -----------------------------------------------------------------------------------------------
 
 Next remove(Context& context, Words items, bool single) {
-  auto* const filter = value::as<Filter>(find(context, context.words[1]));
+  const FoundCuckoo found(find(context, context.words[1]));
   // The reference answers so for a value of another kind as well.
-  if (filter == nullptr) return refuse(context, cf_text::nothing_to_delete_from);
+  if (found.none()) return refuse(context, cf_text::nothing_to_delete_from);
   const std::span<bool> removed = context.scratch.flags(items.size());
-  if (!writers::remove(context.changes, key_of(context), *filter, items, removed)) return Next::need_alone;
+  if (found.of_redis != nullptr) {
+    if (!context.alone) return Next::need_alone;
+    writers::remove(context.changes, key_of(context), *found.of_redis, items, removed);
+  } else if (!writers::remove(context.changes, key_of(context), *found.own, items, removed)) {
+    return Next::need_alone;
+  }
   // The copy, or the removal before this one, may be another worker's, which has not recorded it yet.
   context.record.answered_known = true;
   if (single) {
@@ -199,12 +223,17 @@ Next cf_mdel(Context& context) {
 // A value of another kind holds no item.
 void look_up(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
   context.stats.items_asked.add(items.size());
-  const Filter* const filter = value::as<Filter>(find_counted(context, context.words[1], requests));
-  if (filter == nullptr) {
+  const FoundCuckoo found(find_counted(context, context.words[1], requests));
+  if (found.none()) {
     std::ranges::fill(present, false);
     return;
   }
-  filter->contains(items, present);
+  if (found.own != nullptr) {
+    found.own->contains(items, present);
+  } else {
+    std::ranges::transform(items, present.begin(),
+                           [&](std::string_view item) { return found.of_redis->table().contains(item); });
+  }
   context.stats.items_found.add(static_cast<std::uint64_t>(std::ranges::count(present, true)));
 }
 
@@ -230,54 +259,101 @@ Next cf_mexists(Context& context) {
 }
 
 Next cf_count(Context& context) {
-  const Filter* const filter = value::as<Filter>(find_counted(context, context.words[1]));
-  return answer_count(context, filter == nullptr ? 0 : filter->count(context.words[2]));
+  const FoundCuckoo found(find_counted(context, context.words[1]));
+  if (found.none()) return answer_count(context, 0);
+  const std::string_view item = context.words[2];
+  return answer_count(context,
+                      found.own != nullptr ? found.own->count(item) : found.of_redis->table().count(item));
 }
 
 // --- what is told
 // -------------------------------------------------------------------------------------------
 
+struct Told {
+  std::uint64_t bytes = 0;
+  std::uint64_t buckets = 0;
+  std::uint64_t layers = 0;
+  std::uint64_t items = 0;
+  std::uint64_t removed = 0;
+  std::uint64_t bucket_size = 0;
+  std::uint64_t expansion = 0;
+  std::uint64_t iteration_max = 0;
+};
+
+Told told_of(const Filter& filter) {
+  const cuckoo::Options& options = filter.plan().options;
+  return {.bytes = filter.byte_count(),
+          .buckets = cuckoo::bucket_count(options),
+          .layers = filter.layer_count(),
+          .items = filter.item_count(),
+          .removed = filter.removed_count(),
+          .bucket_size = options.bucket_size,
+          .expansion = options.expansion,
+          .iteration_max = options.iteration_max};
+}
+
+Told told_of(const RedisFilter& filter) {
+  const cuckoo::RedisHeader& header = filter.header();
+  return {.bytes = header.told_bytes(),
+          .buckets = header.bucket_count,
+          .layers = header.layer_count,
+          .items = header.item_count,
+          .removed = header.delete_count,
+          .bucket_size = header.bucket_slots,
+          .expansion = header.expansion,
+          .iteration_max = header.kicks_max};
+}
+
+// The filter for a question about it. Null: an error is answered.
+value::Value* find_to_tell(Context& context) {
+  value::Value* const found = find_counted(context, context.words[1]);
+  if (refuses_other_than_cuckoo(context, found)) return nullptr;
+  if (found == nullptr) context.reply.error(cf_text::not_found);
+  return found;
+}
+
+std::optional<Told> find_told(Context& context) {
+  value::Value* const found = find_to_tell(context);
+  if (found == nullptr) return std::nullopt;
+  const auto [own, of_redis] = FoundCuckoo(found);
+  return own != nullptr ? told_of(*own) : told_of(*of_redis);
+}
+
 struct InfoField {
   std::string_view name;
-  std::uint64_t (*value)(const Filter& filter);
+  std::uint64_t Told::*value;
 };
 // Those of the reference, and no other: clients fail on a name that they do not know.
 constexpr InfoField info_fields[] = {
-    {"Size", [](const Filter& filter) { return filter.byte_count(); }},
-    {"Number of buckets", [](const Filter& filter) { return cuckoo::bucket_count(filter.plan().options); }},
-    {"Number of filters", [](const Filter& filter) { return std::uint64_t{filter.layer_count()}; }},
-    {"Number of items inserted", [](const Filter& filter) { return filter.item_count(); }},
-    {"Number of items deleted", [](const Filter& filter) { return filter.removed_count(); }},
-    {"Bucket size", [](const Filter& filter) { return std::uint64_t{filter.plan().options.bucket_size}; }},
-    {"Expansion rate", [](const Filter& filter) { return std::uint64_t{filter.plan().options.expansion}; }},
-    {"Max iterations",
-     [](const Filter& filter) { return std::uint64_t{filter.plan().options.iteration_max}; }},
+    {"Size", &Told::bytes},
+    {"Number of buckets", &Told::buckets},
+    {"Number of filters", &Told::layers},
+    {"Number of items inserted", &Told::items},
+    {"Number of items deleted", &Told::removed},
+    {"Bucket size", &Told::bucket_size},
+    {"Expansion rate", &Told::expansion},
+    {"Max iterations", &Told::iteration_max},
 };
 
 Next cf_info(Context& context) {
-  const auto [filter, refused] = find_counted_or_refuse<Filter>(context, context.words[1]);
-  if (refused) return Next::done;
-  if (filter == nullptr) return refuse(context, cf_text::not_found);
+  const auto told = find_told(context);
+  if (!told) return Next::done;
   context.reply.map(std::size(info_fields));
   for (const InfoField& field : info_fields) {
     context.reply.simple(field.name);
-    context.reply.integer_unsigned(field.value(*filter));
+    context.reply.integer_unsigned((*told).*field.value);
   }
   return Next::done;
 }
 
 Next cf_debug(Context& context) {
-  const auto [filter, refused] = find_counted_or_refuse<Filter>(context, context.words[1]);
-  if (refused) return Next::done;
-  if (filter == nullptr) return refuse(context, cf_text::not_found);
-  const cuckoo::Options& options = filter->plan().options;
-  context.reply.bulk("bktsize:" + std::to_string(options.bucket_size) +
-                     " buckets:" + std::to_string(cuckoo::bucket_count(options)) +
-                     " items:" + std::to_string(filter->item_count()) +
-                     " deletes:" + std::to_string(filter->removed_count()) +
-                     " filters:" + std::to_string(filter->layer_count()) +
-                     " max_iterations:" + std::to_string(options.iteration_max) +
-                     " expansion:" + std::to_string(options.expansion));
+  const auto told = find_told(context);
+  if (!told) return Next::done;
+  context.reply.bulk(
+      "bktsize:" + std::to_string(told->bucket_size) + " buckets:" + std::to_string(told->buckets) +
+      " items:" + std::to_string(told->items) + " deletes:" + std::to_string(told->removed) +
+      " filters:" + std::to_string(told->layers) + " max_iterations:" + std::to_string(told->iteration_max) +
+      " expansion:" + std::to_string(told->expansion));
   return Next::done;
 }
 
@@ -291,12 +367,12 @@ void append_figures(resp::Reply& reply, const std::vector<value::Figure>& figure
 }
 
 Next cf_stats(Context& context) {
-  const auto [filter, refused] = find_counted_or_refuse<Filter>(context, context.words[1]);
-  if (refused) return Next::done;
-  if (filter == nullptr) return refuse(context, cf_text::not_found);
+  const value::Value* const found = find_to_tell(context);
+  if (found == nullptr) return Next::done;
+  const value::KindRow& row = value::row_of(*found);
   value::Figures figures;
-  cuckoo::cuckoo_row.tell(*filter, figures);
-  figures.number("memory_bytes", filter->byte_count());
+  row.tell(*found, figures);
+  figures.number("memory_bytes", row.byte_count(*found));
   context.reply.map(figures.figures.size() + 1);
   append_figures(context.reply, figures.figures);
   context.reply.simple("layers");
@@ -309,9 +385,13 @@ Next cf_stats(Context& context) {
 }
 
 Next cf_compact(Context& context) {
-  auto* const filter = value::as<Filter>(find(context, context.words[1]));
-  if (filter == nullptr) return refuse(context, cf_text::nothing_to_compact);
-  writers::compact(context.changes, key_of(context), *filter);
+  const FoundCuckoo found(find(context, context.words[1]));
+  if (found.none()) return refuse(context, cf_text::nothing_to_compact);
+  if (found.own != nullptr) {
+    writers::compact(context.changes, key_of(context), *found.own);
+  } else {
+    writers::compact(context.changes, key_of(context), *found.of_redis);
+  }
   return answer_ok(context);
 }
 
@@ -319,8 +399,9 @@ Next cf_compact(Context& context) {
 // -----------------------------------------------------------------------------------------------
 
 std::uint64_t records_cuckoo(const RecordAsk& ask) {
-  return writers::record_bytes_of_cuckoo(std::min(ask.words[1].size(), keyspace::key_bytes_max),
-                                         ask.item_count);
+  const std::size_t key_bytes = std::min(ask.words[1].size(), keyspace::key_bytes_max);
+  return std::max(writers::record_bytes_of_cuckoo(key_bytes, ask.item_count),
+                  writers::record_bytes_of_redis_items(key_bytes, ask.item_count));
 }
 
 // The categories are those that the reference declares, not those that flags imply.

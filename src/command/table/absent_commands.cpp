@@ -23,8 +23,6 @@ constexpr AbsentGroup absent_table[] = {
      "psubscribe publish pubsub punsubscribe spublish ssubscribe subscribe sunsubscribe "
      "unsubscribe"},
     {"count-min sketches", filters_only, "cms.*"},
-    {"CF.SCANDUMP and CF.LOADCHUNK", "DUMP and RESTORE move a filter", "cf.loadchunk cf.scandump",
-     "neither CF.SCANDUMP nor CF.LOADCHUNK"},
     {"geographic indexes", filters_only,
      "geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro "
      "geosearch geosearchstore"},

@@ -15,6 +15,7 @@ extern const Rows acl_rows;
 extern const Rows bit_field_rows;
 extern const Rows bitmap_rows;
 extern const Rows bloom_rows;
+extern const Rows chunk_rows;
 extern const Rows client_rows;
 extern const Rows command_rows;
 extern const Rows config_rows;
@@ -41,11 +42,11 @@ extern const Rows whole_rows;
 
 // All of them.
 inline constexpr const Rows* own_families[] = {
-    &absent_rows,      &acl_rows,         &bit_field_rows,  &bitmap_rows, &bloom_rows,    &client_rows,
-    &command_rows,     &config_rows,      &connection_rows, &cuckoo_rows, &expire_rows,   &import_bitmap_rows,
-    &info_rows,        &key_rows,         &latency_rows,    &mirror_rows, &monitor_rows,  &object_rows,
-    &replication_rows, &scan_rows,        &script_rows,     &server_rows, &slow_log_rows, &stats_rows,
-    &string_rows,      &transaction_rows, &transfer_rows,   &whole_rows};
+    &absent_rows,        &acl_rows,         &bit_field_rows,   &bitmap_rows,     &bloom_rows,  &chunk_rows,
+    &client_rows,        &command_rows,     &config_rows,      &connection_rows, &cuckoo_rows, &expire_rows,
+    &import_bitmap_rows, &info_rows,        &key_rows,         &latency_rows,    &mirror_rows, &monitor_rows,
+    &object_rows,        &replication_rows, &scan_rows,        &script_rows,     &server_rows, &slow_log_rows,
+    &stats_rows,         &string_rows,      &transaction_rows, &transfer_rows,   &whole_rows};
 
 // Those of the program: families.cpp has nothing else. A program with commands of its own defines them in its
 // place.

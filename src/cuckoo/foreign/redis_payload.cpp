@@ -185,6 +185,14 @@ bool begins_redis_payload(std::span<const std::byte> payload) {
   return reader.byte() == rdb::module_type && reader.length() / encodings == redis_type_id / encodings;
 }
 
+std::uint64_t redis_payload_bytes_max(std::span<const std::byte> payload) {
+  rdb::Reader reader(payload);
+  reader.byte();
+  reader.length();
+  const auto header = read_numbers(reader);
+  return std::max<std::uint64_t>(payload.size(), header ? RedisTable::memory_bytes(*header) : 0);
+}
+
 Result<RedisFields> decode_redis_payload(std::span<const std::byte> payload) {
   const auto value = rdb::value_of(payload);
   if (!value) return value.error();

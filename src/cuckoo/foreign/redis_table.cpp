@@ -68,10 +68,13 @@ std::uint64_t RedisTable::allocated_bytes() const {
 
 // --- looking ----------------------------------------------------------------------------------------------
 
-RedisTable::Hashes RedisTable::hashes_of(std::string_view item) {
+std::uint64_t RedisTable::hash_of(std::string_view item) {
   constexpr std::uint64_t seed = 0;
+  return murmur_hash_64a(item, seed);
+}
+
+RedisTable::Hashes RedisTable::hashes_of(std::uint64_t hash) {
   constexpr std::uint64_t fingerprints = std::numeric_limits<std::uint8_t>::max();
-  const std::uint64_t hash = murmur_hash_64a(item, seed);
   const auto fingerprint = static_cast<std::uint8_t>(hash % fingerprints + 1);
   return {.first = hash, .other = other_of(hash, fingerprint), .fingerprint = fingerprint};
 }
@@ -107,11 +110,11 @@ bool RedisTable::contains(const Hashes& item) const {
 }
 
 bool RedisTable::contains(std::string_view item) const {
-  return contains(hashes_of(item));
+  return contains(hashes_of(hash_of(item)));
 }
 
 std::uint64_t RedisTable::count(std::string_view item) const {
-  const Hashes hashes = hashes_of(item);
+  const Hashes hashes = hashes_of(hash_of(item));
   std::uint64_t sum = 0;
   for (std::uint32_t i = 0; i < header_.layer_count; ++i) {
     for (const std::uint64_t hash : {hashes.first, hashes.other}) {
@@ -141,12 +144,12 @@ void RedisTable::set(std::uint32_t layer, std::uint64_t offset, std::uint8_t slo
   layers_[layer].slots->bytes()[offset] = slot;
 }
 
-RedisTable::Added RedisTable::add(std::string_view item, const value::Limits& limits) {
-  return add(hashes_of(item), limits);
+RedisTable::Added RedisTable::add(std::uint64_t hash, const value::Limits& limits) {
+  return add(hashes_of(hash), limits);
 }
 
-RedisTable::Added RedisTable::add_new(std::string_view item, const value::Limits& limits) {
-  const Hashes hashes = hashes_of(item);
+RedisTable::Added RedisTable::add_new(std::uint64_t hash, const value::Limits& limits) {
+  const Hashes hashes = hashes_of(hash);
   return contains(hashes) ? Added::exists : add(hashes, limits);
 }
 
@@ -232,9 +235,9 @@ bool RedisTable::push_layer() {
   return true;
 }
 
-bool RedisTable::remove(std::string_view item) {
+bool RedisTable::remove(std::uint64_t hash) {
   constexpr double deleted_share_max = 0.10;
-  const Hashes hashes = hashes_of(item);
+  const Hashes hashes = hashes_of(hash);
   for (std::uint32_t layer = header_.layer_count; layer > 0; --layer) {
     const auto found = find(layers_[layer - 1], hashes, hashes.fingerprint);
     if (!found) continue;
@@ -297,6 +300,21 @@ void RedisTable::write(const RedisPiece& place, std::span<const std::byte> bytes
                "slots are written where a layer of a cuckoo filter has them");
   if (observer_ != nullptr) observer_->about_to_change(place.layer, place.offset, bytes.size());
   std::ranges::copy(bytes, reinterpret_cast<std::byte*>(layers_[place.layer].slots->bytes()) + place.offset);
+}
+
+void RedisTable::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  std::uint64_t begin = 0;
+  for (std::uint32_t layer = 0; layer < header_.layer_count && !bytes.empty(); ++layer) {
+    const std::uint64_t end = begin + header_.layer_slots(layer);
+    if (offset < end) {
+      const auto some =
+          bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), end - offset)));
+      write({.layer = layer, .offset = offset - begin, .byte_count = some.size()}, some);
+      offset += some.size();
+      bytes = bytes.subspan(some.size());
+    }
+    begin = end;
+  }
 }
 
 }  // namespace sepal::cuckoo

@@ -21,11 +21,6 @@ Fingerprint record_of(std::uint64_t hash, std::uint64_t number, std::uint32_t la
                   std::uint64_t{removed ? 1U : 0U} << removed_bit};
 }
 
-std::uint64_t next_identity() {
-  static std::atomic<std::uint64_t> last{0};
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;
-}
-
 // Collects records until there are so many that the recorder must hear of them.
 class Told {
  public:
@@ -52,7 +47,7 @@ class Told {
 }  // namespace
 
 Filter::Filter(const Plan& plan)
-    : Value(own_kind), plan_(plan), identity_(next_identity()), stills_(std::make_shared<Stills>()) {
+    : Value(own_kind), plan_(plan), identity_(value::new_identity()), stills_(std::make_shared<Stills>()) {
   bytes_.store(value::heap_footprint(sizeof(Filter)) + value::heap_footprint(sizeof(Stills)),
                std::memory_order_relaxed);
 }

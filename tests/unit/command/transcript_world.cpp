@@ -56,8 +56,12 @@ std::string told(const Recorded& recorded) {
     case Kind::mirrored: return "mirrored " + recorded.key + " " + recorded.target;
     case Kind::flushed: return "flushed " + database;
     case Kind::flushed_all: return "flushed all";
-    case Kind::cuckoo_created: return "created " + recorded.key;
+    case Kind::cuckoo_created:
+    case Kind::redis_cuckoo_created: return "created " + recorded.key;
     case Kind::cuckoo_changed: return "changed " + recorded.key;
+    case Kind::redis_cuckoo_changed:
+      return "changed " + recorded.key + " " + std::to_string(recorded.what) + ":" +
+             std::to_string(recorded.image.size());
     case Kind::written:
       return "written " + recorded.key + " " + std::to_string(recorded.offset) + "+" +
              std::to_string(recorded.image.size());

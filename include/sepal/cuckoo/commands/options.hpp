@@ -35,6 +35,13 @@ inline constexpr std::string_view not_found = "ERR not found";
 inline constexpr std::string_view nothing_to_delete_from = "Not found";
 inline constexpr std::string_view nothing_to_compact = "Cuckoo filter was not found";
 inline constexpr std::string_view full = "Filter is full";
+inline constexpr std::string_view layer_limit = "Maximum expansions reached";
+inline constexpr std::string_view position = "Invalid position";
+inline constexpr std::string_view bad_header = "Invalid header";
+inline constexpr std::string_view no_such_filter = "Couldn't create filter!";
+inline constexpr std::string_view bad_chunk = "Couldn't load chunk!";
+inline constexpr std::string_view own_filter =
+    "ERR CF.SCANDUMP gives RedisBloom's filters only: use DUMP and RESTORE";
 inline constexpr std::string_view no_memory = "ERR Insufficient memory";
 
 }  // namespace text

@@ -52,6 +52,8 @@ Result<RedisTable> read_redis_table(value::RdbFields& fields, const value::Limit
 
 // Whether the first bytes of a payload are those of a cuckoo filter of RedisBloom, in any encoding.
 [[nodiscard]] bool begins_redis_payload(std::span<const std::byte> payload);
+// The most bytes that the payload and its filter take. Looks at the payload's begin only.
+[[nodiscard]] std::uint64_t redis_payload_bytes_max(std::span<const std::byte> payload);
 // A payload of DUMP. Errors: damaged where the checksum does not match; out_of_range where it does, but this
 // is no cuckoo filter of RedisBloom. Believes nothing, allocates as read_redis_fields().
 Result<RedisFields> decode_redis_payload(std::span<const std::byte> payload);

@@ -84,6 +84,8 @@ class RedisTable {
   [[nodiscard]] const RedisHeader& header() const { return header_; }
   // All memory behind this object.
   [[nodiscard]] std::uint64_t allocated_bytes() const;
+  // All that a filter knows of an item.
+  [[nodiscard]] static std::uint64_t hash_of(std::string_view item);
   [[nodiscard]] bool contains(std::string_view item) const;
   // The slots that a removal of the item could take. Where both buckets are the same one, each counts twice.
   [[nodiscard]] std::uint64_t count(std::string_view item) const;
@@ -96,17 +98,27 @@ class RedisTable {
   // RedisBloom asks for layers_max once for each command, before it looks at the first item: a caller that
   // wants its answers compares header().layer_count first. Then RedisBloom adds as many layers as the items
   // of the command need; here the limit holds for each layer.
-  [[nodiscard]] Added add(std::string_view item, const value::Limits& limits);
+  [[nodiscard]] Added add(std::uint64_t hash, const value::Limits& limits);
+  [[nodiscard]] Added add(std::string_view item, const value::Limits& limits) {
+    return add(hash_of(item), limits);
+  }
   // The same for an item that is not there yet.
-  [[nodiscard]] Added add_new(std::string_view item, const value::Limits& limits);
+  [[nodiscard]] Added add_new(std::uint64_t hash, const value::Limits& limits);
+  [[nodiscard]] Added add_new(std::string_view item, const value::Limits& limits) {
+    return add_new(hash_of(item), limits);
+  }
   // Removes one copy, if there is one. Once the removals since the last compaction exceed a tenth of the
   // items, and there are several layers, it compacts them, newest first, up to the first one that does not
   // become empty. That looks at all slots of these layers, and takes about 15 ns for each.
-  bool remove(std::string_view item);
+  bool remove(std::uint64_t hash);
+  bool remove(std::string_view item) { return remove(hash_of(item)); }
   // Moves slots into the oldest layers that have room. Drops the newest layers that become empty.
   void compact();
   // Puts bytes to a place within a layer: that of a chunk (redis_place_of()), or of a payload.
   void write(const RedisPiece& place, std::span<const std::byte> bytes);
+  // The same with an offset among the slots of all layers. Bytes behind the last slot are left out. While
+  // nobody hears, several threads may write different slots at once.
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
 
   // Null, as at first: nobody hears. The observer must live until it is replaced.
   void observe(Observer* observer) { observer_ = observer; }
@@ -126,7 +138,7 @@ class RedisTable {
 
   RedisTable() = default;
 
-  static Hashes hashes_of(std::string_view item);
+  static Hashes hashes_of(std::uint64_t hash);
   static std::uint64_t other_of(std::uint64_t hash, std::uint8_t fingerprint);
 
   [[nodiscard]] std::uint64_t begin_of_bucket(const Layer& layer, std::uint64_t hash) const;

@@ -1,0 +1,134 @@
+// CF.SCANDUMP and CF.LOADCHUNK: a cuckoo filter of RedisBloom leaves and comes in pieces.
+//
+// A header makes the filter, with empty slots, and each chunk is written to its place there, as RedisBloom
+// does. So a filter whose chunks have not all come denies the items of the others.
+
+#include <sepal/base/arguments.hpp>
+#include <sepal/command/run/partial_run.hpp>
+#include <sepal/command/table/error_texts.hpp>
+#include <sepal/cuckoo/commands/options.hpp>
+#include <sepal/cuckoo/foreign/redis_header.hpp>
+#include <sepal/writers/redis_cuckoo_writer.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+
+#include "command/cuckoo/found_cuckoo.hpp"
+#include "command/run/refuse.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
+
+namespace sepal::command {
+namespace {
+
+namespace cf_text = cuckoo::text;
+
+// A piece that is answered, and the part of a chunk that is written at once: so no other client waits for
+// long. RedisBloom's pieces have up to 16 MiB; it takes shorter ones.
+constexpr std::uint64_t at_once_bytes_max = std::uint64_t{1} << 20;
+
+Next answer_end(Context& context) {
+  context.reply.array(2);
+  context.reply.integer(0);
+  context.reply.null();
+  return Next::done;
+}
+
+Next answer_piece(Context& context, std::int64_t iterator, std::span<const std::byte> bytes) {
+  context.reply.array(2);
+  context.reply.integer(iterator);
+  context.reply.bulk({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return Next::done;
+}
+
+Next cf_scandump(Context& context) {
+  const auto iterator = parse_integer(context.words[2]);
+  if (!iterator || *iterator < 0) return refuse(context, cf_text::position);
+  value::Value* const found = find_counted(context, context.words[1]);
+  if (found == nullptr) return refuse(context, cf_text::not_found);
+  if (refuses_other_than_cuckoo(context, found)) return Next::done;
+  const auto* const filter = FoundCuckoo(found).of_redis;
+  if (filter == nullptr) return refuse(context, cf_text::own_filter);
+  const cuckoo::RedisHeader& header = filter->header();
+  if (header.item_count == 0) return answer_end(context);
+  if (*iterator == 0) return answer_piece(context, 1, cuckoo::encode_redis_header(header));
+  const auto piece = cuckoo::redis_piece_at(header, *iterator);
+  if (!piece) return answer_end(context);
+  const std::uint64_t byte_count = std::min(piece->byte_count, at_once_bytes_max);
+  return answer_piece(context, *iterator + static_cast<std::int64_t>(byte_count),
+                      filter->table().slots(piece->layer).subspan(piece->offset, byte_count));
+}
+
+Next load_header(Context& context, std::span<const std::byte> bytes) {
+  if (value::Value* const found = find(context, context.words[1])) {
+    if (!refuses_other_than_cuckoo(context, found)) context.reply.error(text_of(Errc::key_exists));
+    return Next::done;
+  }
+  const auto header = cuckoo::decode_redis_header(bytes);
+  if (!header)
+    return refuse(context,
+                  header.error().code == Errc::damaged ? cf_text::bad_header : cf_text::no_such_filter);
+  if (!context.alone) return Next::need_alone;
+  const auto created = writers::create(
+      context.changes, {.database = context.client.database, .key = context.words[1]}, *header, context.now);
+  if (created) return answer_ok(context);
+  const Errc code = created.error().code;
+  const bool absurd = code == Errc::out_of_range || code == Errc::layer_limit;
+  return refuse(context, absurd ? cf_text::no_such_filter : text_of(code));
+}
+
+Next load_chunk(Context& context, std::int64_t iterator, std::span<const std::byte> bytes) {
+  value::Value* const found = find(context, context.words[1]);
+  if (found == nullptr) return refuse(context, cf_text::not_found);
+  if (refuses_other_than_cuckoo(context, found)) return Next::done;
+  auto* const filter = FoundCuckoo(found).of_redis;
+  if (filter == nullptr || !cuckoo::redis_place_of(filter->header(), iterator, bytes.size()))
+    return refuse(context, cf_text::bad_chunk);
+  if (!context.alone) return Next::need_alone;
+  if (context.partial == nullptr && bytes.size() > at_once_bytes_max)
+    context.partial = std::make_unique<PartialRun>();
+  const std::size_t before = context.partial == nullptr ? 0 : context.partial->cursor;
+  const auto part = bytes.subspan(before, std::min<std::size_t>(bytes.size() - before, at_once_bytes_max));
+  const std::uint64_t offset = static_cast<std::uint64_t>(iterator) - 1 - bytes.size() + before;
+  writers::write(context.changes, {.database = context.client.database, .key = context.words[1]}, *filter,
+                 offset, part);
+  if (context.partial == nullptr) return answer_ok(context);
+  context.partial->cursor += part.size();
+  return context.partial->cursor == bytes.size() ? answer_ok(context) : Next::more;
+}
+
+Next cf_loadchunk(Context& context) {
+  const auto iterator = parse_integer(context.words[2]);
+  if (!iterator || *iterator == 0) return refuse(context, cf_text::position);
+  const auto bytes = std::as_bytes(std::span(context.words[3]));
+  return *iterator == 1 ? load_header(context, bytes) : load_chunk(context, *iterator, bytes);
+}
+
+std::uint64_t records_chunk(const RecordAsk& ask) {
+  const std::uint64_t bytes_max =
+      ask.in_transaction ? std::numeric_limits<std::uint64_t>::max() : at_once_bytes_max;
+  return writers::record_bytes_of_redis_chunk(std::min(ask.words[1].size(), keyspace::key_bytes_max),
+                                              std::min<std::uint64_t>(ask.words[3].size(), bytes_max));
+}
+
+constexpr Family chunk_row{.group = "module", .flags = Flag::module, .flags_imply_categories = false};
+
+constexpr CommandSpec chunk_family[] = {
+    chunk_row("cf.loadchunk key iterator data", 4, "1.0.0",
+              "Takes a piece of a cuckoo filter of RedisBloom, which its CF.SCANDUMP answered", cf_loadchunk,
+              Category::write | Category::cuckoo, Flag::write | Flag::deny_oom, one_key("RW"), records_chunk,
+              Cost{"O(N) where N is the size of the piece"}),
+    // The reference declares that it changes the key.
+    chunk_row("cf.scandump key iterator", 3, "1.0.0",
+              "Answers a piece of a cuckoo filter of RedisBloom, and the iterator of the next one; 0 begins, "
+              "and ends",
+              cf_scandump, Category::read | Category::cuckoo, Flag::read_only | Flag::fast, one_key("RW"),
+              Cost{"O(1): a piece is of a limited size"}, Tips{"dont_cache"}),
+};
+
+}  // namespace
+
+constinit const Rows chunk_rows = chunk_family;
+
+}  // namespace sepal::command
