@@ -74,10 +74,11 @@ void answer_adds(Context& context, const Addition& addition) {
     const bool refused = outcome.refusal != Refusal::none;
     // An item that was there may have been added by another worker that has not recorded it yet.
     if (!outcome.added && !refused) context.record.answered_known = true;
+    const bool as_boolean = addition.answer == Answer::single ||
+                            (addition.answer == Answer::flags && reply.version() == resp::Version::resp3);
     if (addition.answer == Answer::single && refused) {
       reply.error(refusal_text(outcome.refusal));
-    } else if (addition.answer == Answer::single ||
-               (addition.answer == Answer::flags && reply.version() == resp::Version::resp3)) {
+    } else if (as_boolean) {
       reply.boolean(outcome.added);
     } else {
       reply.integer(refused ? -1 : outcome.added ? 1 : 0);

@@ -10,6 +10,10 @@ namespace {
 
 // A cell with less than this load becomes half as large, which gives it twice the load.
 constexpr double small_load = 0.2;
+bool is_small(std::uint64_t slots_used, const CellShape& shape) {
+  return slots_used < static_cast<std::uint64_t>(small_load * shape.quotient_count());
+}
+
 // No cell becomes smaller than this.
 constexpr std::uint32_t quotients_min = 64;
 
@@ -164,7 +168,7 @@ std::uint64_t Layer::count_all(const ItemPlace& at) const {
 // --- adds
 // ---------------------------------------------------------------------------------------------------
 
-Put Layer::ensure_lines(Cell& cell, const Changer& by) const {
+Put Layer::ensure_lines(Cell& cell, const Changer& by) {
   if (cell.lines() != nullptr) return Put::done;
   const std::size_t bytes = cell.form().shape.byte_count();
   if (!by.memory.may_take(static_cast<std::uint64_t>(footprint(bytes)))) return Put::no_memory;
@@ -236,7 +240,7 @@ Put Layer::grow(Cell*& cell, const ItemPlace& at, const Changer& by) {
   return Put::done;
 }
 
-Lines Layer::rebuilt(const Cell& cell, const CellShape& shape) const {
+Lines Layer::rebuilt(const Cell& cell, const CellShape& shape) {
   Lines lines = make_lines(shape.byte_count());
   if (lines == nullptr) return nullptr;
   const CellShape old = cell.form().shape;
@@ -345,7 +349,7 @@ bool Layer::take(Cell& cell, const ItemPlace& at, const Changer& by, std::uint64
     lines.remove(entry.quotient, entry.remainder);
   cell.count_removed();
   number = cell.count_change(by.recorded);
-  if (!plan().fixed() && cell.slots_used() < small_load * form.shape.quotient_count()) shrink(cell, by);
+  if (!plan().fixed() && is_small(cell.slots_used(), form.shape)) shrink(cell, by);
   return true;
 }
 

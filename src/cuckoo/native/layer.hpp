@@ -166,16 +166,16 @@ class Layer {
   [[nodiscard]] static std::uint64_t number_of(const Cell::Form& form, const Entry& entry) {
     return std::uint64_t{entry.quotient} << form.shape.remainder_bits() | entry.remainder;
   }
-  [[nodiscard]] Put ensure_lines(Cell& cell, const Changer& by) const;
+  [[nodiscard]] static Put ensure_lines(Cell& cell, const Changer& by);
   [[nodiscard]] bool is_full(const Cell& cell, const Changer& by) const;
   [[nodiscard]] Put grow(Cell*& cell, const ItemPlace& at, const Changer& by);
-  [[nodiscard]] Put put_extra(Cell& cell, std::uint64_t entry, const Changer& by);
+  [[nodiscard]] static Put put_extra(Cell& cell, std::uint64_t entry, const Changer& by);
   [[nodiscard]] static bool take_extra(Cell& cell, std::uint64_t entry, const Changer& by);
   [[nodiscard]] Put split(Cell*& cell, const ItemPlace& at, const Changer& by);
   void shrink(Cell& cell, const Changer& by);
   // The cell's entries in lines of another shape for the same depth. Null: no memory, or no room.
-  [[nodiscard]] Lines rebuilt(const Cell& cell, const CellShape& shape) const;
-  void replace_lines(Cell& cell, const Cell::Form& form, Lines lines, const Changer& by);
+  [[nodiscard]] static Lines rebuilt(const Cell& cell, const CellShape& shape);
+  static void replace_lines(Cell& cell, const Cell::Form& form, Lines lines, const Changer& by);
   void enter(std::unique_ptr<Cell> right, const Changer& by);
 
   const Plan& plan_;
