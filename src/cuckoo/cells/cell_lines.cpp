@@ -6,21 +6,42 @@ namespace sepal::cuckoo {
 
 // Rank: how many runs of this line's quotients end up to there. Select: the place of that many run ends,
 // counted from where the runs of earlier lines end.
-std::optional<CellLines::Slot> CellLines::runs_end(std::uint32_t quotient) const {
+#if defined(__x86_64__)
+const bool has_bmi2 = Bmi2Bits::available();
+#endif
+
+template <class Bits>
+[[gnu::always_inline]] inline CellLines::Slot CellLines::runs_end_by(std::uint32_t quotient) const {
   const Place home = place(quotient);
   const unsigned slots = shape_.slots_per_line();
   const Slot earlier_end = home.line * slots + offset(home.line);
-  auto rank = static_cast<unsigned>(std::popcount(occupied(home.line) & low_bits(home.slot + 1)));
+  unsigned rank = Bits::count(occupied(home.line) & low_bits(home.slot + 1));
   if (rank == 0) return earlier_end;
   const Place first = place(earlier_end);
   std::uint64_t skip = low_bits(first.slot);
   for (std::uint32_t at = first.line; at < line_count_; ++at, skip = 0) {
     const std::uint64_t ends = run_ends(at) & ~skip;
-    const auto here = static_cast<unsigned>(std::popcount(ends));
-    if (rank <= here) return at * slots + select_bit(ends, rank - 1) + 1;
+    const unsigned here = Bits::count(ends);
+    if (rank <= here) return at * slots + Bits::select(ends, rank - 1) + 1;
     rank -= here;
   }
-  return std::nullopt;
+  return no_slot;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("bmi2,popcnt"))) CellLines::Slot CellLines::runs_end_bmi2(
+    std::uint32_t quotient) const {
+  return runs_end_by<Bmi2Bits>(quotient);
+}
+#endif
+
+std::optional<CellLines::Slot> CellLines::runs_end(std::uint32_t quotient) const {
+#if defined(__x86_64__)
+  const Slot end = has_bmi2 ? runs_end_bmi2(quotient) : runs_end_by<PlainBits>(quotient);
+#else
+  const Slot end = runs_end_by<PlainBits>(quotient);
+#endif
+  return end == no_slot ? std::nullopt : std::optional<Slot>(end);
 }
 
 CellLines::Slot CellLines::first_free(Slot from) const {

@@ -176,6 +176,10 @@ class CellLines {
   // The slot behind the last run whose quotient is at most this one; less than quotient + 1 if that slot is
   // free. Nothing if the bytes contradict themselves.
   [[nodiscard]] std::optional<Slot> runs_end(std::uint32_t quotient) const;
+  static constexpr Slot no_slot = ~Slot{0};
+  template <class Bits>
+  [[nodiscard]] Slot runs_end_by(std::uint32_t quotient) const;
+  [[nodiscard]] Slot runs_end_bmi2(std::uint32_t quotient) const;
   // The first free slot from `from` on; slot_count() if there is none.
   [[nodiscard]] Slot first_free(Slot from) const;
   // The slot before the first one, from `run_end` on, that is free or begins a run at its quotient's slot.

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#if defined(__BMI2__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
@@ -100,21 +100,38 @@ inline void move_bits_down(Line line, unsigned from, unsigned to, unsigned by) {
   }
 }
 
-// The place of the bit that has `rank` set bits below it. There is one.
-[[nodiscard]] inline unsigned select_bit(std::uint64_t bits, unsigned rank) {
-#if defined(__BMI2__)
-  return static_cast<unsigned>(std::countr_zero(_pdep_u64(std::uint64_t{1} << rank, bits)));
-#else
-  // Steps of halves: how many bits are set in the lower half tells in which half the place is.
-  unsigned at = 0;
-  for (unsigned half = word_bits / 2; half != 0; half /= 2) {
-    const auto below = static_cast<unsigned>(std::popcount((bits >> at) & low_bits(half)));
-    if (rank < below) continue;
-    rank -= below;
-    at += half;
+// How many bits are set, and the place of the bit that has `rank` set bits below it; there is one.
+struct PlainBits {
+  [[nodiscard]] static unsigned count(std::uint64_t bits) {
+    return static_cast<unsigned>(std::popcount(bits));
   }
-  return at;
+  [[nodiscard]] static unsigned select(std::uint64_t bits, unsigned rank) {
+    // Steps of halves: how many bits are set in the lower half tells in which half the place is.
+    unsigned at = 0;
+    for (unsigned half = word_bits / 2; half != 0; half /= 2) {
+      const unsigned below = count((bits >> at) & low_bits(half));
+      if (rank < below) continue;
+      rank -= below;
+      at += half;
+    }
+    return at;
+  }
+};
+
+#if defined(__x86_64__)
+// For processors that have BMI2: most of the last ten years.
+struct Bmi2Bits {
+  [[nodiscard]] __attribute__((target("bmi2,popcnt"))) static unsigned count(std::uint64_t bits) {
+    return static_cast<unsigned>(std::popcount(bits));
+  }
+  [[nodiscard]] __attribute__((target("bmi2,popcnt"))) static unsigned select(std::uint64_t bits,
+                                                                              unsigned rank) {
+    return static_cast<unsigned>(std::countr_zero(_pdep_u64(std::uint64_t{1} << rank, bits)));
+  }
+  [[nodiscard]] static bool available() {
+    return __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+  }
+};
 #endif
-}
 
 }  // namespace sepal::cuckoo
