@@ -69,11 +69,11 @@ void answer_adds(Context& context, const Addition& addition) {
   resp::Reply& reply = context.reply;
   std::uint64_t added = 0;
   if (addition.answer != Answer::single) reply.array(outcomes.size());
+  // Whether an item was there may depend on another worker's add or removal that it has not recorded yet.
+  if (addition.condition == AddIf::absent) context.record.answered_known = true;
   for (const Filter::AddOutcome& outcome : outcomes) {
     added += outcome.added ? 1 : 0;
     const bool refused = outcome.refusal != Refusal::none;
-    // An item that was there may have been added by another worker that has not recorded it yet.
-    if (!outcome.added && !refused) context.record.answered_known = true;
     const bool as_boolean = addition.answer == Answer::single ||
                             (addition.answer == Answer::flags && reply.version() == resp::Version::resp3);
     if (addition.answer == Answer::single && refused) {

@@ -1,6 +1,6 @@
 // The head of an image:
 //
-//     "SPCF" | version 2 | zeros 2 | items 8 | body bytes 8 | plan 56
+//     "SPCF" | version (2 bytes) | zeros 2 | items 8 | body bytes 8 | plan 56
 #include <sepal/base/assert.hpp>
 #include <sepal/base/fields.hpp>
 #include <sepal/cuckoo/kind/kind.hpp>
@@ -167,11 +167,7 @@ const value::KindRow cuckoo_row{
     .item_count = [](const Value& value) { return in(value).item_count(); },
     .changes = [](const Value& value) { return in(value).change_count(); },
     .identity = [](const Value& value) { return in(value).identity(); },
-    .prepare =
-        [](Value& value, std::uint32_t /*worker_count*/) {
-          in(value).end_repeating();
-          return false;
-        },
+    .prepare = nullptr,
     .encoding = nullptr,
     .make_state = nullptr,
     .begins_image = begins_image,

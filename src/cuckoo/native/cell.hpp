@@ -89,6 +89,8 @@ class alignas(64) Cell {
   // The cell has become the lower half of what it was. `other`, the upper half, gets its extras, and the
   // counts of `count` entries in slots. `middle`: the first entry of the upper half.
   void give_half(Cell& other, std::uint64_t middle, std::uint64_t count);
+  // An add and its removal had no effect, because the removal came first: it counts all the same.
+  void count_pair() { removed_.store(removed_count() + 1, std::memory_order_relaxed); }
   void forget_removed() { removed_.store(0, std::memory_order_relaxed); }
   void count_added() { items_.store(item_count() + 1, std::memory_order_relaxed); }
   void count_removed() {

@@ -21,6 +21,13 @@ Fingerprint record_of(std::uint64_t hash, std::uint64_t number, std::uint32_t la
                   std::uint64_t{removed ? 1U : 0U} << removed_bit};
 }
 
+std::uint32_t layer_of(const Fingerprint& record) {
+  return static_cast<std::uint32_t>(record.high >> number_bits) & 0xff;
+}
+bool is_removal(const Fingerprint& record) {
+  return (record.high >> removed_bit & 1) != 0;
+}
+
 // Collects records until there are so many that the recorder must hear of them.
 class Told {
  public:
@@ -83,7 +90,9 @@ Layer* Filter::layer_made(std::uint32_t index, Memory& memory) {
 
 bool Filter::contains(std::uint64_t hash) const {
   const ItemPlace at = cuckoo::place_of(hash, plan_.root_count);
-  for (std::uint32_t index = 0; index < layer_count(); ++index)
+  // From the newest on, as removals: an item that was added to an older layer, and then taken from a newer
+  // one, is not missed.
+  for (std::uint32_t index = layer_count(); index-- > 0;)
     if (layer(index).count(at, 1) != 0) return true;
   return false;
 }
@@ -273,21 +282,40 @@ std::vector<Filter::LayerFigures> Filter::layers() const {
 // --- replay
 // -------------------------------------------------------------------------------------------------
 
-// A record that cannot be repeated yet waits: a removal for its add, an add for the removal that made room.
+// A removal that finds nothing waits for its add, which has a lower number. When that comes, neither has an
+// effect. If it never comes, the process that made both ended before it recorded the add, and answered
+// neither: adds of a later process have higher numbers, and the removal does not take them. An add that finds
+// no room waits for the removal that made room.
 bool Filter::repeat(std::span<const Fingerprint> records) {
   for (const Fingerprint& record : records) {
     const auto outcome = repeat(record);
     if (outcome == Repeated::impossible) return false;
     if (outcome == Repeated::not_yet) waiting_.push_back(record);
   }
-  const auto done = [&](const Fingerprint& record) { return repeat(record) == Repeated::done; };
-  if (!waiting_.empty()) std::erase_if(waiting_, done);
+  const auto done = [&](const Fingerprint& record) {
+    return !is_removal(record) && repeat(record) == Repeated::done;
+  };
+  while (!waiting_.empty() && std::erase_if(waiting_, done) != 0) {
+  }
+  return true;
+}
+
+// Takes a removal that waits for this add; false: there is none.
+bool Filter::meets_removal(const Fingerprint& record, std::uint32_t index, const ItemPlace& at) {
+  const auto found = std::ranges::find_if(waiting_, [&](const Fingerprint& waiting) {
+    const auto ahead = static_cast<std::int32_t>(static_cast<std::uint32_t>(waiting.high) -
+                                                 static_cast<std::uint32_t>(record.high));
+    return is_removal(waiting) && layer_of(waiting) == index && ahead > 0 &&
+           layer(index).are_the_same(at, cuckoo::place_of(waiting.low, plan_.root_count));
+  });
+  if (found == waiting_.end()) return false;
+  waiting_.erase(found);
   return true;
 }
 
 Filter::Repeated Filter::repeat(const Fingerprint& record) {
-  const auto index = static_cast<std::uint32_t>(record.high >> number_bits) & 0xff;
-  const bool removes = (record.high >> removed_bit & 1) != 0;
+  const std::uint32_t index = layer_of(record);
+  const bool removes = is_removal(record);
   if (index >= plan_.layer_count || record.high >> (removed_bit + 1) != 0) return Repeated::impossible;
   OwnMemory memory;
   for (std::uint32_t made = 0; made <= index; ++made)
@@ -302,19 +330,18 @@ Filter::Repeated Filter::repeat(const Fingerprint& record) {
   if (number > cell->loaded_change()) {
     const Changer by{.memory = memory, .stills = *stills_, .bytes = bytes_, .recorded = number};
     std::uint64_t told = 0;
-    const bool changed =
-        removes ? layer(index).take(*cell, at, by, told) : layer(index).put(cell, at, by, told) == Put::done;
-    if (!changed) outcome = Repeated::not_yet;
+    const bool met = !removes && !waiting_.empty() && meets_removal(record, index, at);
+    const bool changed = !met && (removes ? layer(index).take(*cell, at, by, told)
+                                          : layer(index).put(cell, at, by, told) == Put::done);
+    // The next number is above this one, whether or not it had an effect.
+    if (!changed) (void)cell->count_change(number);
+    if (met) cell->count_pair();
+    if (!changed && !met) outcome = Repeated::not_yet;
     if (changed && !plan_.options.scaling())
       taken_.fetch_add(removes ? ~std::uint64_t{0} : 1, std::memory_order_relaxed);
   }
   cell->unlock();
   return outcome;
-}
-
-// What still waits was never answered: its request waited for the record that is missing.
-void Filter::end_repeating() {
-  waiting_ = {};
 }
 
 void Filter::compact() {

@@ -100,6 +100,7 @@ Cell& Layer::add_loaded(const Cell::Form& form, std::uint64_t first, std::uint32
 bool Layer::complete() {
   unsigned depth = 0;
   for (const auto& cell : cells_) depth = std::max<unsigned>(depth, cell->form().depth);
+  if (!may_be_as_deep(depth, cells_.size())) return false;
   auto directory = std::make_unique<Directory>(plan_.root_count, depth);
   std::size_t next = 0;
   for (const auto& cell : cells_) {
@@ -229,20 +230,24 @@ Put Layer::grow(Cell*& cell, const ItemPlace& at, const Changer& by) {
   const Cell::Form form = cell->form();
   const unsigned remainder_bits = form.shape.remainder_bits();
   if (remainder_bits <= plan().remainder_bits_min) return Put::no_room;
-  const std::uint64_t quotients = identities(form.depth) >> (remainder_bits - 1);
-  if (quotients > CellShape::quotients_max(remainder_bits - 1)) return split(cell, at, by);
+  if (quotients_of(form.depth, remainder_bits - 1) > CellShape::quotients_max(remainder_bits - 1))
+    return split(cell, at, by);
   const Cell::Form larger{.shape = shape_of(form.depth, remainder_bits - 1), .depth = form.depth};
   if (!by.memory.may_take(static_cast<std::uint64_t>(footprint(larger.shape.byte_count()))))
     return Put::no_memory;
-  Lines lines = rebuilt(*cell, larger.shape);
-  if (lines == nullptr) return Put::no_memory;
+  Put rebuild = Put::done;
+  Lines lines = rebuilt(*cell, larger.shape, rebuild);
+  if (rebuild != Put::done) return rebuild;
   replace_lines(*cell, larger, std::move(lines), by);
   return Put::done;
 }
 
-Lines Layer::rebuilt(const Cell& cell, const CellShape& shape) {
+Lines Layer::rebuilt(const Cell& cell, const CellShape& shape, Put& done) {
   Lines lines = make_lines(shape.byte_count());
-  if (lines == nullptr) return nullptr;
+  if (lines == nullptr) {
+    done = Put::no_memory;
+    return nullptr;
+  }
   const CellShape old = cell.form().shape;
   CellBuilder builder(CellLines(shape, lines.get()));
   bool fits = true;
@@ -252,7 +257,8 @@ Lines Layer::rebuilt(const Cell& cell, const CellShape& shape) {
                                number & low_bits(shape.remainder_bits()));
   });
   SEPAL_ASSERT(whole, "the lines of a cell contradict themselves");
-  return fits ? std::move(lines) : nullptr;
+  if (!fits) done = Put::no_room;
+  return lines;
 }
 
 void Layer::replace_lines(Cell& cell, const Cell::Form& form, Lines lines, const Changer& by) {
@@ -272,7 +278,14 @@ Put Layer::split(Cell*& cell, const ItemPlace& at, const Changer& by) {
   const Cell::Form half{.shape = shape_of(form.depth + 1U, old_bits - 1),
                         .depth = static_cast<std::uint8_t>(form.depth + 1)};
   const std::size_t half_bytes = half.shape.byte_count();
-  if (!by.memory.may_take(2 * static_cast<std::uint64_t>(footprint(half_bytes)))) return Put::no_memory;
+  std::uint64_t bytes = 2 * static_cast<std::uint64_t>(footprint(half_bytes));
+  {
+    const SpinGuard lock(directory_lock_);
+    if (!may_be_as_deep(half.depth, cells_.size() + 1)) return Put::no_room;
+    if (half.depth > directory_.load(std::memory_order_relaxed)->depth)
+      bytes += (std::uint64_t{plan_.root_count} << half.depth) * sizeof(std::atomic<Cell*>);
+  }
+  if (!by.memory.may_take(bytes)) return Put::no_memory;
   Lines left_lines = make_lines(half_bytes);
   Lines right_lines = make_lines(half_bytes);
   if (left_lines == nullptr || right_lines == nullptr) return Put::no_memory;
@@ -324,9 +337,10 @@ void Layer::enter(std::unique_ptr<Cell> right, const Changer& by) {
           std::memory_order_relaxed);
     by.took(static_cast<std::int64_t>((larger->cells.size() - directory->cells.size()) *
                                       sizeof(std::atomic<Cell*>)));
-    by.memory.retire(directory, [](void* retired) { delete static_cast<Directory*>(retired); });
-    directory = larger.release();
+    Directory* const smaller = std::exchange(directory, larger.release());
+    // No reader finds the smaller one from here on.
     directory_.store(directory, std::memory_order_release);
+    by.memory.retire(smaller, [](void* retired) { delete static_cast<Directory*>(retired); });
   }
   const std::size_t first = directory->index({.root = right->root(), .fraction = right->first()});
   const std::size_t count = std::size_t{1} << (directory->depth - depth);
@@ -373,9 +387,10 @@ void Layer::shrink(Cell& cell, const Changer& by) {
   if (remainder_bits > plan().remainder_bits_first) return;
   const Cell::Form smaller{.shape = shape_of(form.depth, remainder_bits), .depth = form.depth};
   if (smaller.shape.quotient_count() < quotients_min) return;
-  // Without memory the cell stays as it is.
-  Lines lines = rebuilt(cell, smaller.shape);
-  if (lines != nullptr) replace_lines(cell, smaller, std::move(lines), by);
+  // Without memory or room the cell stays as it is.
+  Put rebuild = Put::done;
+  Lines lines = rebuilt(cell, smaller.shape, rebuild);
+  if (rebuild == Put::done) replace_lines(cell, smaller, std::move(lines), by);
 }
 
 }  // namespace sepal::cuckoo

@@ -86,6 +86,13 @@ class Layer {
   }
   // Locks the cell that has the place.
   [[nodiscard]] Cell& lock(const ItemPlace& at) const;
+  // Whether the layer cannot tell two items apart.
+  [[nodiscard]] bool are_the_same(const ItemPlace& a, const ItemPlace& b) const {
+    const auto number = [&](const ItemPlace& at) {
+      return static_cast<std::uint64_t>((static_cast<Product>(at.fraction) * identities(0)) >> 64);
+    };
+    return a.root == b.root && number(a) == number(b);
+  }
   // How often the item's identity is there, counted up to `max`, which is at most copies_in_slots.
   [[nodiscard]] std::uint32_t count(const ItemPlace& at, std::uint32_t max) const;
   // The same for a caller who has locked the cell that has the place.
@@ -152,9 +159,11 @@ class Layer {
   [[nodiscard]] std::uint64_t identities(unsigned depth) const {
     return std::uint64_t{plan_.root_quotients} << plan().identity_bits >> depth;
   }
+  [[nodiscard]] std::uint64_t quotients_of(unsigned depth, unsigned remainder_bits) const {
+    return (identities(depth) + low_bits(remainder_bits)) >> remainder_bits;
+  }
   [[nodiscard]] CellShape shape_of(unsigned depth, unsigned remainder_bits) const {
-    const std::uint64_t quotients = (identities(depth) + low_bits(remainder_bits)) >> remainder_bits;
-    return {static_cast<std::uint32_t>(quotients), remainder_bits};
+    return {static_cast<std::uint32_t>(quotients_of(depth, remainder_bits)), remainder_bits};
   }
   [[nodiscard]] Entry entry_of(const Cell::Form& form, std::uint64_t fraction) const {
     const std::uint64_t rest = form.depth == 0 ? fraction : fraction << form.depth;
@@ -162,6 +171,14 @@ class Layer {
         static_cast<std::uint64_t>((static_cast<Product>(rest) * identities(form.depth)) >> 64);
     return {.quotient = static_cast<std::uint32_t>(number >> form.shape.remainder_bits()),
             .remainder = number & low_bits(form.shape.remainder_bits())};
+  }
+  // The directory has an entry for each range of the deepest cell, so it must not be much deeper than the
+  // average: hashes are spread evenly, but for items that someone chooses, and for images that someone makes.
+  [[nodiscard]] bool may_be_as_deep(unsigned depth, std::size_t cell_count) const {
+    constexpr std::uint64_t entries_a_cell = 64;
+    const std::uint64_t entries_max = entries_a_cell * cell_count;
+    return plan_.root_count <= entries_max && depth < word_bits / 2 &&
+           std::uint64_t{plan_.root_count} << depth <= entries_max;
   }
   [[nodiscard]] static std::uint64_t number_of(const Cell::Form& form, const Entry& entry) {
     return std::uint64_t{entry.quotient} << form.shape.remainder_bits() | entry.remainder;
@@ -173,8 +190,8 @@ class Layer {
   [[nodiscard]] static bool take_extra(Cell& cell, std::uint64_t entry, const Changer& by);
   [[nodiscard]] Put split(Cell*& cell, const ItemPlace& at, const Changer& by);
   void shrink(Cell& cell, const Changer& by);
-  // The cell's entries in lines of another shape for the same depth. Null: no memory, or no room.
-  [[nodiscard]] static Lines rebuilt(const Cell& cell, const CellShape& shape);
+  // The cell's entries in lines of another shape for the same depth. Sets `done` where that cannot be.
+  [[nodiscard]] static Lines rebuilt(const Cell& cell, const CellShape& shape, Put& done);
   static void replace_lines(Cell& cell, const Cell::Form& form, Lines lines, const Changer& by);
   void enter(std::unique_ptr<Cell> right, const Changer& by);
 

@@ -331,8 +331,12 @@ Result<std::vector<Finding>> verify_directory(Disk& disk, const Path& directory,
 }
 
 std::string text_of(const KindCounts& counts) {
-  return value::words_of_kinds(
-      [&](const value::KindRow& row) { return std::to_string(count_of(counts, row.kind)) + " "; });
+  // Filters and strings are always named; a kind that few have only where it is there.
+  return value::words_of_kinds([&](const value::KindRow& row) -> std::optional<std::string> {
+    const std::uint64_t count = count_of(counts, row.kind);
+    if (count == 0 && row.kind > value::Kind::string) return std::nullopt;
+    return std::to_string(count) + " ";
+  });
 }
 
 Result<Finding> verify_filter_file(Disk& disk, const Path& path, const ProgressSink& progress) {

@@ -166,6 +166,21 @@ TEST_CASE("an item has copies without limit, and harms no other") {
   CHECK(filter->item_count() == 500);
 }
 
+TEST_CASE("any changed byte of an image is refused, or gives a filter that can be used") {
+  const FilterPtr filter = made(options_of(64, 0.01, false));
+  for (std::uint64_t number = 0; number < 200; ++number) REQUIRE(add(*filter, item(number % 50), nullptr));
+  const auto image = value::image_of(*filter);
+  for (std::size_t at = 0; at < image.size(); ++at) {
+    auto changed = image;
+    changed[at] ^= std::byte{static_cast<unsigned char>(1U << (at % 8))};
+    auto read = value::value_of(changed, no_limits);
+    if (!read) continue;
+    auto& used = value::as<Filter>(**read);
+    for (std::uint64_t number = 0; number < 300; ++number) (void)add(used, item(number), nullptr);
+    for (std::uint64_t number = 0; number < 300; ++number) (void)remove(used, item(number), nullptr);
+  }
+}
+
 TEST_CASE("the rate holds when a filter is full, after churn, and grown") {
   const double rate = GENERATE(0.1, 0.03, 0.01, 0.001);
   const bool given = GENERATE(true, false);
@@ -223,6 +238,59 @@ TEST_CASE("an item is added once by those who add it if it is absent") {
   int twice = 0;
   for (const auto& times : added) twice += times > 1 ? 1 : 0;
   CHECK(twice == 0);
+}
+
+TEST_CASE("a removal whose add was lost in a crash takes no add of a later life") {
+  const FilterPtr first = made(options_of(1024, 0.01, false));
+  Journal journal;
+  REQUIRE(add(*first, "x", &journal));
+  REQUIRE(remove(*first, "x", &journal));
+  const Fingerprint removal = journal.records.back();
+  // The journal lacks the add. The second life has the removal, which does nothing, and then an add.
+  const FilterPtr second = made(options_of(1024, 0.01, false));
+  REQUIRE(second->repeat({&removal, 1}));
+  Journal later;
+  later.records.push_back(removal);
+  REQUIRE(add(*second, "x", &later));
+  CHECK(contains(*second, "x"));
+  const FilterPtr third = made(options_of(1024, 0.01, false));
+  REQUIRE(third->repeat(later.records));
+  CHECK(contains(*third, "x"));
+  // Where the add comes late, the pair has no effect.
+  const FilterPtr late = made(options_of(1024, 0.01, false));
+  const std::vector<Fingerprint> swapped{journal.records[1], journal.records[0]};
+  REQUIRE(late->repeat(swapped));
+  CHECK_FALSE(contains(*late, "x"));
+  CHECK(late->removed_count() == 1);
+}
+
+TEST_CASE("filters of all capacities have images that can be read, however they have grown") {
+  const auto capacity = GENERATE(as<std::uint64_t>(), 32984, 500, 17, 1133, 23711, 39119);
+  const FilterPtr filter = made(options_of(capacity, GENERATE(0.001, 0.02)));
+  for (std::uint64_t number = 0; number < 2 * capacity + 1000; ++number) {
+    REQUIRE(add(*filter, item(number), nullptr));
+    if (number % (capacity / 8 + 100) != 0) continue;
+    const auto copied = value::value_of(value::image_of(*filter), no_limits);
+    INFO("capacity " << capacity << ", " << number << " items: " << (copied ? "" : copied.error().detail));
+    REQUIRE(copied);
+  }
+}
+
+TEST_CASE("an image that would need a huge table of cells, or that has impossible counts, is refused") {
+  const FilterPtr filter = made(options_of(1024, 0.01, false));
+  for (std::uint64_t number = 0; number < 100; ++number) REQUIRE(add(*filter, item(number), nullptr));
+  const auto image = value::image_of(*filter);
+  REQUIRE(value::value_of(image, no_limits));
+  constexpr std::size_t head_bytes = 80;
+  for (const std::size_t count_at : {8U, 16U, 24U}) {
+    auto changed = image;
+    for (std::size_t at = 0; at < 8; ++at) changed[head_bytes + count_at + at] = std::byte{0xff};
+    CHECK_FALSE(value::value_of(changed, no_limits));
+  }
+  // Many roots, and one cell.
+  auto roots = image;
+  roots[24 + 32 + 2] = std::byte{0x0f};
+  CHECK_FALSE(value::value_of(roots, no_limits));
 }
 
 namespace {

@@ -98,8 +98,6 @@ class Filter final : public value::Value {
 
   // Repeats records. False: the filter could not have made them.
   bool repeat(std::span<const Fingerprint> records);
-  // No more records come.
-  void end_repeating();
   // CF.COMPACT: the count of removals begins anew.
   void compact();
 
@@ -132,6 +130,7 @@ class Filter final : public value::Value {
   Layer* layer_made(std::uint32_t index, Memory& memory);
   enum class Repeated : std::uint8_t { done, not_yet, impossible };
   Repeated repeat(const Fingerprint& record);
+  bool meets_removal(const Fingerprint& record, std::uint32_t index, const ItemPlace& at);
 
   const Plan plan_;
   const std::uint64_t identity_;
