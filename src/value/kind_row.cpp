@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace sepal::value {
 namespace {
