@@ -26,18 +26,18 @@ constexpr NumberOption bucket_size_option{"BUCKETSIZE", 1, 255, text::bad_bucket
 constexpr NumberOption expansion_option{"EXPANSION", 0, 32768, text::bad_expansion, text::expansion_range};
 constexpr std::string_view error_option = "ERROR";
 
-std::optional<Refusal> read(const NumberOption& option, std::string_view word, std::int64_t& into) {
+std::optional<sepal::Refusal> read(const NumberOption& option, std::string_view word, std::int64_t& into) {
   const std::optional<std::int64_t> number = parse_integer(word);
-  if (!number) return Refusal{option.bad};
-  if (*number < option.least || *number > option.most) return Refusal{option.range};
+  if (!number) return sepal::Refusal{option.bad};
+  if (*number < option.least || *number > option.most) return sepal::Refusal{option.range};
   into = *number;
   return std::nullopt;
 }
 
-std::optional<Refusal> read_rate(std::string_view word, double& rate) {
+std::optional<sepal::Refusal> read_rate(std::string_view word, double& rate) {
   const std::optional<double> number = parse_real(word);
-  if (!number) return Refusal{text::bad_rate};
-  if (!(*number > 0 && *number < 1)) return Refusal{text::rate_range};
+  if (!number) return sepal::Refusal{text::bad_rate};
+  if (!(*number > 0 && *number < 1)) return sepal::Refusal{text::rate_range};
   rate = *number;
   return std::nullopt;
 }
@@ -56,20 +56,20 @@ struct ReserveWords {
 
 }  // namespace
 
-std::variant<Options, Refusal, TooFewWords> parse_reserve(std::span<const std::string_view> words,
-                                                          const Options& defaults) {
+std::variant<Options, sepal::Refusal, TooFewWords> parse_reserve(std::span<const std::string_view> words,
+                                                                 const Options& defaults) {
   Options options = defaults;
   options.capacity_given = true;
   if (words.size() % 2 == 0) return TooFewWords{};
   const std::optional<std::int64_t> capacity = parse_integer(words[0]);
-  if (!capacity) return Refusal{text::bad_capacity};
+  if (!capacity) return sepal::Refusal{text::bad_capacity};
   ReserveWords found;
-  std::optional<Refusal> unknown;
+  std::optional<sepal::Refusal> unknown;
   for (std::size_t at = 1; at < words.size(); at += 2) {
     const auto* const name = std::ranges::find_if(
         ReserveWords::names, [&](std::string_view each) { return equal_ignoring_case(each, words[at]); });
     if (name == ReserveWords::names.end()) {
-      unknown = Refusal{text::unknown_word};
+      unknown = sepal::Refusal{text::unknown_word};
     } else {
       found.values[static_cast<std::size_t>(name - ReserveWords::names.begin())] = words[at + 1];
     }
@@ -90,14 +90,14 @@ std::variant<Options, Refusal, TooFewWords> parse_reserve(std::span<const std::s
   }
   if (found.values[3])
     if (const auto refused = read_rate(*found.values[3], options.error_rate)) return *refused;
-  if (!fits(*capacity, options)) return Refusal{text::reserve_capacity_range};
+  if (!fits(*capacity, options)) return sepal::Refusal{text::reserve_capacity_range};
   if (unknown) return *unknown;
   options.capacity = static_cast<std::uint64_t>(*capacity);
   return options;
 }
 
-std::variant<InsertRequest, Refusal, TooFewWords> parse_insert(std::span<const std::string_view> words,
-                                                               const Options& defaults) {
+std::variant<InsertRequest, sepal::Refusal, TooFewWords> parse_insert(std::span<const std::string_view> words,
+                                                                      const Options& defaults) {
   InsertRequest request{.options = defaults, .create = true, .items = {}};
   for (std::size_t at = 0; at < words.size(); ++at) {
     if (equal_ignoring_case(words[at], "NOCREATE")) {
@@ -105,8 +105,8 @@ std::variant<InsertRequest, Refusal, TooFewWords> parse_insert(std::span<const s
     } else if (equal_ignoring_case(words[at], "CAPACITY")) {
       if (++at == words.size()) return TooFewWords{};
       const std::optional<std::int64_t> capacity = parse_integer(words[at]);
-      if (!capacity) return Refusal{text::bad_capacity};
-      if (!fits(*capacity, request.options)) return Refusal{text::insert_capacity_range};
+      if (!capacity) return sepal::Refusal{text::bad_capacity};
+      if (!fits(*capacity, request.options)) return sepal::Refusal{text::insert_capacity_range};
       request.options.capacity = static_cast<std::uint64_t>(*capacity);
       request.options.capacity_given = true;
     } else if (equal_ignoring_case(words[at], error_option)) {
@@ -117,7 +117,7 @@ std::variant<InsertRequest, Refusal, TooFewWords> parse_insert(std::span<const s
       request.items = words.subspan(at + 1);
       break;
     } else {
-      return Refusal{text::unknown_word};
+      return sepal::Refusal{text::unknown_word};
     }
   }
   if (request.items.empty()) return TooFewWords{};

@@ -51,7 +51,7 @@ struct TooFewWords {};
 // `words` follow the key: capacity [BUCKETSIZE n] [MAXITERATIONS n] [EXPANSION n] [ERROR rate], in any order.
 // The first error of the reference's order is answered: the capacity's word, MAXITERATIONS, BUCKETSIZE,
 // EXPANSION, ERROR, the capacity's range. An option without a value gives TooFewWords.
-[[nodiscard]] std::variant<Options, Refusal, TooFewWords> parse_reserve(
+[[nodiscard]] std::variant<Options, sepal::Refusal, TooFewWords> parse_reserve(
     std::span<const std::string_view> words, const Options& defaults);
 
 struct InsertRequest {
@@ -61,7 +61,7 @@ struct InsertRequest {
 };
 // `words` follow the key: [CAPACITY n] [ERROR rate] [NOCREATE] ITEMS item ... Reports the first bad word from
 // the left.
-[[nodiscard]] std::variant<InsertRequest, Refusal, TooFewWords> parse_insert(
+[[nodiscard]] std::variant<InsertRequest, sepal::Refusal, TooFewWords> parse_insert(
     std::span<const std::string_view> words, const Options& defaults);
 
 // What RedisBloom would answer as the number of buckets of a new filter.
