@@ -43,7 +43,7 @@ class Collected final : public value::AddRecorder {
   std::vector<Fingerprint> records;
 };
 
-// Of a value that other workers do not find yet.
+// Tells of items of a value that other workers do not find yet.
 void tell_added(Mutator& changes, DatabaseKey key, std::span<const Fingerprint> records) {
   if (changes.log() == nullptr) return;
   if (changes.shared()) return changes.log()->gather_added(key, records);

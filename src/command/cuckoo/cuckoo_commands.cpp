@@ -42,8 +42,7 @@ keyspace::DatabaseKey key_of(const Context& context) {
   return {.database = context.client.database, .key = context.words[1]};
 }
 
-// --- adds
-// ---------------------------------------------------------------------------------------------------
+// --- adds -------------------------------------------------------------------------------------------------
 
 // How the outcomes of adds are answered.
 enum class Answer : std::uint8_t {
@@ -185,8 +184,7 @@ Next cf_reserve(Context& context) {
   return answer_ok(context);
 }
 
-// --- removals
-// -----------------------------------------------------------------------------------------------
+// --- removals ---------------------------------------------------------------------------------------------
 
 Next remove(Context& context, Words items, bool single) {
   const FoundCuckoo found(find(context, context.words[1]));
@@ -218,8 +216,7 @@ Next cf_mdel(Context& context) {
   return remove(context, context.words.subspan(2), false);
 }
 
-// --- questions
-// ----------------------------------------------------------------------------------------------
+// --- questions --------------------------------------------------------------------------------------------
 
 // A value of another kind holds no item.
 void look_up(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
@@ -267,8 +264,7 @@ Next cf_count(Context& context) {
                       found.own != nullptr ? found.own->count(item) : found.of_redis->table().count(item));
 }
 
-// --- what is told
-// -------------------------------------------------------------------------------------------
+// --- what is told -----------------------------------------------------------------------------------------
 
 struct Told {
   std::uint64_t bytes = 0;
@@ -396,8 +392,7 @@ Next cf_compact(Context& context) {
   return answer_ok(context);
 }
 
-// --- the rows
-// -----------------------------------------------------------------------------------------------
+// --- the rows ---------------------------------------------------------------------------------------------
 
 std::uint64_t records_cuckoo(const RecordAsk& ask) {
   const std::size_t key_bytes = std::min(ask.words[1].size(), keyspace::key_bytes_max);

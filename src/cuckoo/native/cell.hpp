@@ -55,7 +55,7 @@ class alignas(64) Cell {
   [[nodiscard]] std::uint64_t first() const { return first_; }
   [[nodiscard]] std::uint32_t root() const { return root_; }
   [[nodiscard]] const void* lines_address() const { return lines_.load(std::memory_order_relaxed); }
-  // Of no instant: for a prefetch.
+  // Some form that the cell has or had: for a prefetch.
   [[nodiscard]] Form form_now() const { return form_of(form_.load(std::memory_order_relaxed)); }
 
   // --- the lock -------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class alignas(64) Cell {
   }
   // The number of the last change that the image had of which this cell was loaded.
   [[nodiscard]] std::uint64_t loaded_change() const { return loaded_change_; }
-  // Of a cell that was loaded.
+  // Sets what the image has of a cell that was loaded.
   void set_loaded(std::uint64_t items, std::uint64_t changes, std::uint64_t removed,
                   std::vector<Extra> extras);
 

@@ -131,8 +131,7 @@ std::uint64_t Filter::count(std::string_view item) const {
   return copies;
 }
 
-// --- changes
-// ------------------------------------------------------------------------------------------------
+// --- changes ----------------------------------------------------------------------------------------------
 
 // All who add an item lock its cell of the oldest layer first, and hold that lock to the end. So of several
 // who add it if it is absent, one adds it. Locks of several layers are taken from the oldest to the newest.
@@ -226,8 +225,7 @@ bool Filter::remove(std::span<const std::string_view> items, Memory& memory, std
   return true;
 }
 
-// --- figures
-// ------------------------------------------------------------------------------------------------
+// --- figures ----------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -279,8 +277,7 @@ std::vector<Filter::LayerFigures> Filter::layers() const {
   return all;
 }
 
-// --- replay
-// -------------------------------------------------------------------------------------------------
+// --- replay -----------------------------------------------------------------------------------------------
 
 // A removal that finds nothing waits for its add, which has a lower number. When that comes, neither has an
 // effect. If it never comes, the process that made both ended before it recorded the add, and answered

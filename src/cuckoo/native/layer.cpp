@@ -166,8 +166,7 @@ std::uint64_t Layer::count_all(const ItemPlace& at) const {
   return found;
 }
 
-// --- adds
-// ---------------------------------------------------------------------------------------------------
+// --- adds -------------------------------------------------------------------------------------------------
 
 Put Layer::ensure_lines(Cell& cell, const Changer& by) {
   if (cell.lines() != nullptr) return Put::done;
@@ -349,8 +348,7 @@ void Layer::enter(std::unique_ptr<Cell> right, const Changer& by) {
   cells_.push_back(std::move(right));
 }
 
-// --- removals
-// -----------------------------------------------------------------------------------------------
+// --- removals ---------------------------------------------------------------------------------------------
 
 bool Layer::take(Cell& cell, const ItemPlace& at, const Changer& by, std::uint64_t& number) {
   if (cell.lines() == nullptr) return false;

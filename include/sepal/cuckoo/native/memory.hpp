@@ -19,7 +19,7 @@ class Memory {
   ~Memory() = default;
 };
 
-// Of a filter that no other thread can find: nothing limits it, and what it retires ends at once.
+// For a filter that no other thread can find: nothing limits it, and what it retires ends at once.
 class OwnMemory final : public Memory {
  public:
   [[nodiscard]] bool may_take(std::uint64_t /*bytes*/) override { return true; }
