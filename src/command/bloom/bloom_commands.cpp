@@ -6,7 +6,6 @@
 // change the filter then: it plans the new layer before the gate closes, and asks to run alone. The target of
 // the filter's mirror may have the items by then.
 
-#include <sepal/base/arguments.hpp>
 #include <sepal/bloom/commands/facts.hpp>
 #include <sepal/bloom/commands/options.hpp>
 #include <sepal/command/run/dispatcher.hpp>
@@ -299,16 +298,6 @@ Next bf_insert(Context& context) {
                        .create = request.create});
 }
 
-// Agrees with bloom::parse_insert(): the first word ITEMS ends the options. If it stands where the value of
-// an option should, the request is wrong, and its first part says so. The dispatcher asks before it checks
-// the arity, so even the key may be missing.
-std::size_t items_of_insert(Words words) {
-  const auto is_items = [](std::string_view word) { return equal_ignoring_case(word, "ITEMS"); };
-  const auto options = words.subspan(std::min<std::size_t>(words.size(), 2));
-  const auto found = std::ranges::find_if(options, is_items);
-  return found == options.end() ? 0 : static_cast<std::size_t>(found - words.begin()) + 1;
-}
-
 Next bf_exists(Context& context) {
   const std::span<bool> present = context.scratch.flags(1);
   look_up(context, context.words.subspan(2), present);
@@ -381,7 +370,7 @@ constexpr CommandSpec bloom_family[] = {
     bloom_row("bf.debug", bf_debug, Arity{-1}, one_key("RW access update")),
     bloom_row("bf.exists", bf_exists, bf_exists_together),
     bloom_row("bf.info", bf_info),
-    bloom_row("bf.insert", bf_insert, records_items, items_of_insert),
+    bloom_row("bf.insert", bf_insert, records_items, items_behind_word),
     bloom_row("bf.madd", bf_madd, records_items, items_behind_key),
     bloom_row("bf.mexists", bf_mexists, items_behind_key),
     bloom_row("bf.reserve", bf_reserve, records_items),

@@ -5,7 +5,6 @@
 // grow one by one, under their own locks. So a handler asks for the closed gate only where a key is being
 // made or lost. RedisBloom's filters change with the gate closed only.
 
-#include <sepal/base/arguments.hpp>
 #include <sepal/command/table/error_texts.hpp>
 #include <sepal/cuckoo/commands/options.hpp>
 #include <sepal/cuckoo/kind/kind.hpp>
@@ -25,6 +24,7 @@
 #include "command/table/families.hpp"
 
 namespace sepal::command {
+namespace cf {
 namespace {
 
 namespace cf_text = cuckoo::text;
@@ -157,14 +157,6 @@ Next cf_insert(Context& context) {
 
 Next cf_insertnx(Context& context) {
   return insert(context, AddIf::absent, Answer::numbers);
-}
-
-// Agrees with cuckoo::parse_insert(): the first word ITEMS ends the options.
-std::size_t items_of_insert(Words words) {
-  const auto is_items = [](std::string_view word) { return equal_ignoring_case(word, "ITEMS"); };
-  const auto options = words.subspan(std::min<std::size_t>(words.size(), 2));
-  const auto found = std::ranges::find_if(options, is_items);
-  return found == options.end() ? 0 : static_cast<std::size_t>(found - words.begin()) + 1;
 }
 
 Next cf_reserve(Context& context) {
@@ -431,10 +423,11 @@ constexpr CommandSpec cuckoo_family[] = {
     cuckoo_row("cf.insert key [CAPACITY capacity] [ERROR error] [NOCREATE] ITEMS item [item ...]", -4,
                "1.0.0",
                "Adds copies of items to a filter, making it with the given options if the key is free",
-               cf_insert, adds, adding, one_key("RW"), records_cuckoo, ItemsAt{items_of_insert}, of_items),
+               cf_insert, adds, adding, one_key("RW"), records_cuckoo, ItemsAt{items_behind_word}, of_items),
     cuckoo_row("cf.insertnx key [CAPACITY capacity] [ERROR error] [NOCREATE] ITEMS item [item ...]", -4,
                "1.0.0", "Adds the items that a filter does not have, making it if the key is free",
-               cf_insertnx, adds, adding, one_key("RW"), records_cuckoo, ItemsAt{items_of_insert}, of_items),
+               cf_insertnx, adds, adding, one_key("RW"), records_cuckoo, ItemsAt{items_behind_word},
+               of_items),
     cuckoo_row("cf.mdel key item [item ...]", -3, "0.1.0", "Removes a copy of each item from a filter",
                cf_mdel, adds, Flag::write | Flag::fast, one_key("RW"), records_cuckoo,
                ItemsAt{items_behind_key}, of_items),
@@ -451,7 +444,8 @@ constexpr CommandSpec cuckoo_family[] = {
 };
 
 }  // namespace
+}  // namespace cf
 
-constinit const Rows cuckoo_rows = cuckoo_family;
+constinit const Rows cuckoo_rows = cf::cuckoo_family;
 
 }  // namespace sepal::command

@@ -1,5 +1,6 @@
 #include "command/run/parts.hpp"
 
+#include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
 #include <sepal/command/run/dispatcher.hpp>
 
@@ -7,6 +8,7 @@
 #include <memory>
 
 #include "command/run/scratch.hpp"
+#include "command/table/command_row.hpp"
 
 namespace sepal::command {
 namespace {
@@ -32,6 +34,13 @@ std::size_t end_of_part(std::span<const std::string_view> words, std::size_t fir
 }
 
 }  // namespace
+
+std::size_t items_behind_word(std::span<const std::string_view> words) {
+  const auto is_items = [](std::string_view word) { return equal_ignoring_case(word, "ITEMS"); };
+  const auto options = words.subspan(std::min<std::size_t>(words.size(), 2));
+  const auto found = std::ranges::find_if(options, is_items);
+  return found == options.end() ? 0 : static_cast<std::size_t>(found - words.begin()) + 1;
+}
 
 // Runs one part of a request that is cut. The outcomes need_alone and later are those of the part:
 // `next_word` stays where it is, so the same part runs again.

@@ -77,6 +77,10 @@ constexpr std::size_t items_behind_name(std::span<const std::string_view> /*word
 constexpr std::size_t items_behind_key(std::span<const std::string_view> /*words*/) {
   return 2;
 }
+// Behind the first word ITEMS, which ends the options of BF.INSERT, CF.INSERT and CF.INSERTNX: their parsers
+// agree. If it stands where the value of an option should, the request is wrong, and its first part says so.
+// The dispatcher asks before it checks the arity, so even the key may be missing. 0: there is no ITEMS.
+std::size_t items_behind_word(std::span<const std::string_view> words);
 constexpr bool frees_always(std::span<const std::string_view> /*words*/, WallTime /*now*/) {
   return true;
 }

@@ -141,8 +141,8 @@ class Layer {
 
  private:
   struct Directory {
-    Directory(std::uint32_t root_count, unsigned depth_)
-        : depth(depth_), cells(std::size_t{root_count} << depth_) {}
+    Directory(std::uint32_t root_count, unsigned splits)
+        : depth(splits), cells(std::size_t{root_count} << splits) {}
     [[nodiscard]] std::size_t index(const ItemPlace& at) const {
       return depth == 0 ? at.root : (std::size_t{at.root} << depth) | at.fraction >> (word_bits - depth);
     }
