@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <utility>
 
 #include "keyspace/database.hpp"
@@ -26,13 +25,16 @@ namespace sepal::keyspace {
 // flush looks at no value.
 namespace {
 
-// What a value may take when neither a limit nor the machine's memory is known: more than any machine has,
-// yet small enough that sums of a few such numbers do not wrap.
-constexpr std::uint64_t unbounded_bytes = std::uint64_t{1} << 62;
 static_assert(database_count > 0);
 
 std::uint64_t byte_count_of(const value::Value& value) {
   return value::row_of(value).byte_count(value);
+}
+
+// What a value that loses its key takes from the account.
+std::uint64_t settled_bytes_of(value::Value& value) {
+  const auto settle = value::row_of(value).settle;
+  return settle != nullptr ? settle(value) : byte_count_of(value);
 }
 
 HashedKey named(const KeyPlace& place) {
@@ -181,25 +183,6 @@ void Keyspace::for_each_key(std::uint32_t database, const std::function<void(std
   });
 }
 
-std::uint64_t Keyspace::memory_used() const {
-  return memory_used_.load(std::memory_order_relaxed);
-}
-
-std::uint64_t Keyspace::memory_peak() const {
-  return memory_peak_.load(std::memory_order_relaxed);
-}
-
-std::uint64_t Keyspace::memory_limit() const {
-  for (const std::uint64_t limit : {options_.memory_max, memory_share_})
-    if (limit != 0) return limit;
-  return options_.machine_bytes;
-}
-
-bool Keyspace::over_memory_limit() const {
-  const std::uint64_t limit = memory_limit();
-  return limit != 0 && memory_used() > limit;
-}
-
 std::uint64_t Keyspace::structure_changes() const {
   return structure_changes_.load(std::memory_order_relaxed);
 }
@@ -210,21 +193,6 @@ std::uint64_t Keyspace::changes() const {
 
 std::uint64_t Keyspace::entry_bytes(std::string_view key) {
   return KeyTable::entry_bytes(key);
-}
-
-std::uint64_t Keyspace::bytes_beside(std::uint64_t bytes_used) const {
-  const std::uint64_t limit = memory_limit();
-  if (limit == 0) return unbounded_bytes;
-  // More may be in use than the limit allows: the operator may have lowered it.
-  return std::min(limit - std::min(limit, bytes_used), unbounded_bytes);
-}
-
-std::uint64_t Keyspace::bytes_free(std::uint64_t bytes_held) const {
-  return bytes_beside(memory_used() - std::min(memory_used(), bytes_held));
-}
-
-value::Limits Keyspace::value_limits(std::uint64_t bytes_held) const {
-  return {.bytes_max = bytes_free(bytes_held), .layers_max = options_.layers_max};
 }
 
 Result<value::Limits> Keyspace::limits_of_new(DatabaseKey key) const {
@@ -284,13 +252,6 @@ void Keyspace::has_changed(DatabaseKey key, value::Value& value, ValuePtr other,
   look(place);
   housekeeper_.dispose(KeyTable::replace(found(place), std::move(other)));
   changed();
-}
-
-value::Limits Keyspace::machine_limits() const {
-  // For a replay: it repeats what has fitted before, whatever the operator has set since. Only the machine
-  // itself bounds it.
-  return {.bytes_max = options_.machine_bytes != 0 ? options_.machine_bytes : unbounded_bytes,
-          .layers_max = std::numeric_limits<std::uint32_t>::max()};
 }
 
 Result<void> Keyspace::make_recorded(DatabaseKey key, value::Kind kind, std::span<const std::byte> head) {
@@ -354,19 +315,6 @@ Result<void> Keyspace::put(DatabaseKey key, ValuePtr value, Deadline deadline) {
     return fail(Errc::memory_limit);
   place(key, std::move(value), deadline);
   return {};
-}
-
-Result<void> Keyspace::hold(std::uint64_t byte_count) {
-  if (byte_count > bytes_free(0)) return fail(Errc::memory_limit);
-  held_bytes_ += byte_count;
-  account(byte_count);
-  return {};
-}
-
-void Keyspace::release(std::uint64_t byte_count) {
-  SEPAL_ASSERT(byte_count <= held_bytes_, "more is released than was held");
-  held_bytes_ -= byte_count;
-  account(-byte_count);
 }
 
 Result<void> Keyspace::readopt(DatabaseKey key, ValuePtr value, Deadline deadline) {
@@ -447,7 +395,7 @@ void Keyspace::remove(const KeyPlace& place, Limbo& limbo) {
   ValuePtr removed = table.take(named(place), found(place), limbo);
   // While the value still lives: mirrors go by its address, and another value could get that address next.
   drop_mirror(*removed);
-  const std::uint64_t value_bytes = byte_count_of(*removed);
+  const std::uint64_t value_bytes = settled_bytes_of(*removed);
   database(place.key.database).value_bytes.fetch_sub(value_bytes, std::memory_order_relaxed);
   drop(std::move(removed), limbo);
   count_table(table, before, -value_bytes);
@@ -555,14 +503,6 @@ void Keyspace::flush_all() {
   changed();
 }
 
-void Keyspace::set_memory_max(std::uint64_t bytes) {
-  options_.memory_max = bytes;
-}
-
-void Keyspace::set_memory_share(std::uint64_t bytes) {
-  memory_share_ = bytes;
-}
-
 void Keyspace::set_defaults(double error_rate, std::uint64_t capacity, std::uint32_t expansion) {
   SEPAL_ASSERT(error_rate > 0 && error_rate < 1 && capacity > 0,
                "no filter could be created with these defaults");
@@ -585,15 +525,6 @@ void Keyspace::count_table(const KeyTable& table, const TableFigures& before,
   const TableFigures after(table);
   account(after.bytes - before.bytes + more_value_bytes, after.least - before.least + more_value_bytes);
   if (after.keys != before.keys) key_count_.fetch_add(after.keys - before.keys, std::memory_order_relaxed);
-}
-
-void Keyspace::account(std::uint64_t bytes, std::uint64_t least) {
-  if (least != 0) least_bytes_.fetch_add(least, std::memory_order_relaxed);
-  if (bytes == 0) return;
-  const std::uint64_t used = memory_used_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  std::uint64_t peak = memory_peak();
-  while (used > peak && !memory_peak_.compare_exchange_weak(peak, used, std::memory_order_relaxed)) {
-  }
 }
 
 }  // namespace sepal::keyspace

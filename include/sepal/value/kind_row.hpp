@@ -139,9 +139,13 @@ struct KindRow {
 
   // Deletes the object, which is of this kind. Any thread.
   void (*destroy)(Value* value);
-  // Shared. All memory of the value, its header included. Changes only with the gate closed, or with the lock
-  // of its key.
+  // Shared. All memory of the value, its header included. Without settle() it changes only with the gate
+  // closed, or with the lock of its key.
   std::uint64_t (*byte_count)(const Value& value);
+  // With the lock of its key, or with the gate closed. The value loses its key: returns byte_count(). From
+  // now on the value tells the keyspace of no bytes, also not for workers that have found it before. Null:
+  // byte_count() says it all.
+  std::uint64_t (*settle)(Value& value) = nullptr;
   // Shared. The items that the value counts, for sums over all values; 0 for kinds that have none.
   std::uint64_t (*item_count)(const Value& value);
   // Shared. Grows with each change, and says nothing else: WATCH compares it, and with identity() it tells

@@ -164,6 +164,7 @@ const value::KindRow cuckoo_row{
     .word = "cuckoo filter",
     .destroy = [](Value* value) { delete static_cast<Filter*>(value); },
     .byte_count = [](const Value& value) { return in(value).byte_count(); },
+    .settle = [](Value& value) { return in(value).settle(); },
     .item_count = [](const Value& value) { return in(value).item_count(); },
     .changes = [](const Value& value) { return in(value).change_count(); },
     .identity = [](const Value& value) { return in(value).identity(); },

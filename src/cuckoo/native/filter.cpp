@@ -55,8 +55,12 @@ class Told {
 
 Filter::Filter(const Plan& plan)
     : Value(own_kind), plan_(plan), identity_(value::new_identity()), stills_(std::make_shared<Stills>()) {
-  bytes_.store(value::heap_footprint(sizeof(Filter)) + value::heap_footprint(sizeof(Stills)),
-               std::memory_order_relaxed);
+  take_own(value::heap_footprint(sizeof(Filter)) + value::heap_footprint(sizeof(Stills)));
+}
+
+void Filter::take_own(std::uint64_t bytes) {
+  OwnMemory memory;
+  account_.took(static_cast<std::int64_t>(bytes), memory);
 }
 
 Filter::~Filter() {
@@ -78,8 +82,7 @@ Layer* Filter::layer_made(std::uint32_t index, Memory& memory) {
   if (!memory.may_take(bytes)) return nullptr;
   auto made = Layer::make(plan_, index);
   if (made == nullptr) return nullptr;
-  bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  memory.took(static_cast<std::int64_t>(bytes));
+  account_.took(static_cast<std::int64_t>(bytes), memory);
   layers_[index].store(made.get(), std::memory_order_release);
   layer_count_.store(index + 1, std::memory_order_release);
   return made.release();
@@ -152,7 +155,7 @@ Filter::AddOutcome Filter::add(std::uint64_t hash, AddIf condition, Memory& memo
     unlock(home);
     return refused(Refusal::full);
   }
-  const Changer by{.memory = memory, .stills = *stills_, .bytes = bytes_};
+  const Changer by{.memory = memory, .stills = *stills_, .account = account_};
   std::uint64_t number = 0;
   Put put = layer(0).put(home, at, by, number);
   std::uint32_t index = 0;
@@ -182,7 +185,7 @@ bool Filter::contains_locked(const ItemPlace& at, const Cell& home) const {
 
 bool Filter::remove(std::uint64_t hash, Memory& memory, Fingerprint& record) {
   const ItemPlace at = cuckoo::place_of(hash, plan_.root_count);
-  const Changer by{.memory = memory, .stills = *stills_, .bytes = bytes_};
+  const Changer by{.memory = memory, .stills = *stills_, .account = account_};
   for (std::uint32_t index = layer_count(); index-- > 0;) {
     Cell& cell = layer(index).lock(at);
     std::uint64_t number = 0;
@@ -325,7 +328,7 @@ Filter::Repeated Filter::repeat(const Fingerprint& record) {
   const std::uint64_t number = cell->change_count() + static_cast<std::uint64_t>(std::int64_t{ahead});
   Repeated outcome = Repeated::done;
   if (number > cell->loaded_change()) {
-    const Changer by{.memory = memory, .stills = *stills_, .bytes = bytes_, .recorded = number};
+    const Changer by{.memory = memory, .stills = *stills_, .account = account_, .recorded = number};
     std::uint64_t told = 0;
     const bool met = !removes && !waiting_.empty() && meets_removal(record, index, at);
     const bool changed = !met && (removes ? layer(index).take(*cell, at, by, told)

@@ -77,8 +77,7 @@ Result<FilterPtr> Filter::make(const Plan& plan, std::uint64_t body_bytes) {
   filter->body_ = std::make_unique<Body>(
       Body{.bytes = make_lines(static_cast<std::size_t>(body_bytes)), .byte_count = body_bytes});
   if (filter->body_->bytes == nullptr) return fail(Errc::out_of_memory);
-  filter->bytes_.fetch_add(value::heap_footprint(value::heap_line_bytes(body_bytes)),
-                           std::memory_order_relaxed);
+  filter->take_own(value::heap_footprint(value::heap_line_bytes(body_bytes)));
   return filter;
 }
 
@@ -110,7 +109,7 @@ Result<void> Filter::complete() {
     layer_count_.store(index + 1, std::memory_order_release);
   }
   if (layer_count() == 0) return damaged("a filter has no cells");
-  bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  take_own(bytes);
   return {};
 }
 

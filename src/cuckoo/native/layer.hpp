@@ -48,14 +48,11 @@ using Lines = std::unique_ptr<std::uint64_t[], HeapLines>;
 struct Changer {
   Memory& memory;
   Stills& stills;
-  std::atomic<std::uint64_t>& bytes;  // of the filter
+  Account& account;  // of the filter
   // A replay: the number that the change has in the journal. A full layer takes what the journal has.
   std::optional<std::uint64_t> recorded{};
 
-  void took(std::int64_t count) const {
-    bytes.fetch_add(static_cast<std::uint64_t>(count), std::memory_order_relaxed);
-    memory.took(count);
-  }
+  void took(std::int64_t bytes) const { account.took(bytes, memory); }
 };
 
 enum class Put : std::uint8_t { done, no_room, no_memory };

@@ -80,7 +80,9 @@ class Filter final : public value::Value {
   [[nodiscard]] std::uint64_t removed_count() const;
   [[nodiscard]] std::uint64_t change_count() const;
   [[nodiscard]] std::uint32_t layer_count() const { return layer_count_.load(std::memory_order_acquire); }
-  [[nodiscard]] std::uint64_t byte_count() const { return bytes_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t byte_count() const { return account_.byte_count(); }
+  // As KindRow::settle.
+  std::uint64_t settle() { return account_.settle(); }
   // A number that no other filter of this process has or had.
   [[nodiscard]] std::uint64_t identity() const { return identity_; }
 
@@ -112,6 +114,7 @@ class Filter final : public value::Value {
 
  private:
   explicit Filter(const Plan& plan);
+  void take_own(std::uint64_t bytes);  // no key names the filter yet
 
   [[nodiscard]] std::uint64_t hash_of(std::string_view item) const {
     return fingerprint_of(item, plan_.options.seed).low;
@@ -134,7 +137,7 @@ class Filter final : public value::Value {
 
   const Plan plan_;
   const std::uint64_t identity_;
-  std::atomic<std::uint64_t> bytes_{0};
+  Account account_;
   std::atomic<std::uint64_t> taken_{0};      // items of a filter that does not scale
   std::atomic<std::uint64_t> compacted_{0};  // how often
   std::atomic<std::uint32_t> layer_count_{0};

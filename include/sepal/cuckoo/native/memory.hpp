@@ -1,6 +1,7 @@
 // What a filter asks before it takes memory while it has a key, and whom it gives what readers may still see.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace sepal::cuckoo {
@@ -25,6 +26,30 @@ class OwnMemory final : public Memory {
   [[nodiscard]] bool may_take(std::uint64_t /*bytes*/) override { return true; }
   void took(std::int64_t /*bytes*/) override {}
   void retire(void* object, void (*end)(void*)) override { end(object); }
+};
+
+// The bytes of a filter, which are in the account of its keyspace as long as a key names it. Workers that
+// have found the filter may change it after it has lost its key, and then nobody takes from the account what
+// they have added to it. One word has the bytes, and whether they are in the account: so each change is
+// counted in both, or in the filter alone. Synchronised.
+class Account {
+ public:
+  // The filter has taken so many bytes; below 0: it has given them back.
+  void took(std::int64_t bytes, Memory& memory) {
+    const std::uint64_t before =
+        bytes_.fetch_add(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed);
+    if ((before & settled_bit) == 0) memory.took(bytes);
+  }
+  [[nodiscard]] std::uint64_t byte_count() const {
+    return bytes_.load(std::memory_order_relaxed) & ~settled_bit;
+  }
+  // The filter loses its key. Returns what is in the keyspace's account, or comes there from calls of took()
+  // that have begun.
+  std::uint64_t settle() { return bytes_.fetch_or(settled_bit, std::memory_order_relaxed) & ~settled_bit; }
+
+ private:
+  static constexpr std::uint64_t settled_bit = std::uint64_t{1} << 63;
+  std::atomic<std::uint64_t> bytes_{0};
 };
 
 }  // namespace sepal::cuckoo
