@@ -32,7 +32,8 @@ constexpr std::uint64_t bytes_of_one_effort = std::uint64_t{64} << 10;
 // (load_functions).
 constexpr std::size_t kinds_max = 16;
 
-std::array<RedisModuleType*, kinds_max> types{};  // by kind; null: the kind has none
+// By kind; null: the kind has none. Several kinds may be of one type.
+std::array<RedisModuleType*, kinds_max> types{};
 
 const Value& value_of(const void* value) {
   return *static_cast<const Value*>(value);
@@ -115,13 +116,18 @@ Result<void> load_body(const KindRow& row, Fields& fields, Value& into, std::uin
   return outcome;
 }
 
-Result<ValuePtr> load_own(const KindRow& row, Fields& fields, const value::LimitsOfNew& limits_of) {
+// `first` is the row for which the type was created. The head says which of the type's kinds the value is.
+Result<ValuePtr> load_own(const KindRow& first, Fields& fields, const value::LimitsOfNew& limits_of) {
   const auto head = fields.string();
-  if (fields.failed()) return cut_short(row);
+  if (fields.failed()) return cut_short(first);
+  const KindRow* const found = value::row_of_image(head->bytes());
+  if (found == nullptr || type_of(*found) != type_of(first))
+    return fail(Errc::damaged, "this is not the head of a " + std::string(first.word));
+  const KindRow& row = *found;
   // The head is checked before it sizes an allocation: RESTORE takes bytes from any client.
   const auto shape = row.read_head(head->bytes(), no_limits.layers_max);
   if (!shape) return shape.error();
-  if (shape->head_bytes != head->bytes().size() || !row.begins_image(head->bytes()))
+  if (shape->head_bytes != head->bytes().size())
     return fail(Errc::damaged, "this is not the head of a " + std::string(row.word));
   auto made = row.make(head->bytes(), limits_of(shape->body_bytes), value::FilledBy::load);
   if (!made) return made;
@@ -258,6 +264,13 @@ bool create_value_types(RedisModuleCtx* context) {
   for (std::size_t kind = 0; kind < value::kinds.size(); ++kind) {
     const ModuleType* const type = type_of(*value::kinds[kind]);
     if (type == nullptr) continue;
+    const auto same =
+        std::ranges::find(value::kinds.first(kind), type, [](const KindRow* row) { return type_of(*row); });
+    const auto first = static_cast<std::size_t>(same - value::kinds.begin());
+    if (first < kind) {
+      types[kind] = types[first];
+      continue;
+    }
     TypeMethods methods;
     methods.rdb_load = load_functions[kind];
     methods.rdb_save = save;

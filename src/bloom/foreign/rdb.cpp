@@ -3,15 +3,12 @@
 // notes where they stand. So a dump of RedisBloom, and a file of any size (`sepal convert`), need no second
 // copy of the bits.
 #include <sepal/base/assert.hpp>
-#include <sepal/base/free_memory.hpp>
 #include <sepal/bloom/foreign/rdb.hpp>
 #include <sepal/bloom/foreign/redisbloom.hpp>
 #include <sepal/rdb/dump.hpp>
-#include <sepal/value/image.hpp>
 
 #include <algorithm>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 namespace sepal::bloom {
@@ -91,38 +88,6 @@ Result<void> fill(Filter& filter, std::uint64_t offset, const rdb::String& bits,
   return {};
 }
 
-// --- writing ----------------------------------------------------------------------------------------------
-
-constexpr char field_of_string = 5;
-constexpr char end_of_fields = 0;
-
-void append_field_head(std::string& to, std::uint64_t byte_count) {
-  to += field_of_string;
-  rdb::append_length(to, byte_count);
-}
-
-// The type, the id, and the image header, which write_image() gives first.
-std::string begin_of_dump(std::string_view header) {
-  std::string begin(1, static_cast<char>(rdb::module_type));
-  rdb::append_length(begin, sepal_id);
-  append_field_head(begin, header.size());
-  return begin.append(header);
-}
-
-// Bits of the bitmaps from `offset` on, in fields. `bits` begins where a field begins.
-std::string fields_of(std::string_view bits, std::uint64_t offset, std::uint64_t bitmap_bytes) {
-  SEPAL_ASSERT(offset % rdb_piece_bytes == 0, "a field of a dump begins elsewhere");
-  std::string fields;
-  fields.reserve(bits.size() + bits.size() / rdb_piece_bytes * 6 + 6);
-  for (; !bits.empty(); bits.remove_prefix(std::min<std::size_t>(rdb_piece_bytes, bits.size()))) {
-    append_field_head(fields, std::min(rdb_piece_bytes, bitmap_bytes - offset));
-    fields.append(bits.substr(0, rdb_piece_bytes));
-    offset += rdb_piece_bytes;
-  }
-  return fields;
-}
-static_assert(mapped_allocation_min % rdb_piece_bytes == 0, "write_image() gives whole fields");
-
 }  // namespace
 
 Result<RdbFilter> read_rdb_filter(rdb::Reader& reader, std::uint64_t id, std::uint32_t layers_max) {
@@ -170,34 +135,6 @@ Result<FilterPtr> filter_of(const RdbDump& dump, const FilterLimits& limits) {
     offset += bits.byte_count;
   }
   return filter;
-}
-
-std::uint64_t rdb_dump_bytes(const value::FrozenView& filter) {
-  constexpr std::uint64_t head_bytes_max = 1 + 5;  // the opcode, and a length of 4 bytes
-  const std::uint64_t bitmap_bytes = value::row_of(filter.value).body_bytes(filter);
-  const std::uint64_t full_pieces = bitmap_bytes / rdb_piece_bytes;
-  // Must be what rdb_dump_of() makes, to the byte.
-  std::string rest = begin_of_dump(std::string(value::row_of(filter.value).head_bytes(filter), '\0'));
-  if (bitmap_bytes % rdb_piece_bytes != 0) append_field_head(rest, bitmap_bytes % rdb_piece_bytes);
-  return rest.size() + bitmap_bytes + full_pieces * head_bytes_max + 1 + rdb::footer_bytes;
-}
-
-Result<std::vector<std::string>> rdb_dump_of(const value::FrozenView& filter, const value::GoOn& go_on) {
-  std::vector<std::string> pieces;
-  rdb::Checksum checksum;
-  std::uint64_t offset = 0;
-  const std::uint64_t bitmap_bytes = value::row_of(filter.value).body_bytes(filter);
-  const auto take = [&](std::string piece) {
-    const bool is_header = pieces.empty();
-    pieces.push_back(is_header ? begin_of_dump(piece) : fields_of(piece, offset, bitmap_bytes));
-    if (!is_header) offset += piece.size();
-    checksum.update(std::as_bytes(std::span(pieces.back())));
-  };
-  if (auto copied = value::write_image(filter, take, go_on); !copied) return copied.error();
-  std::string footer(1, end_of_fields);
-  rdb::append_footer(footer, checksum);
-  pieces.push_back(std::move(footer));
-  return pieces;
 }
 
 }  // namespace sepal::bloom

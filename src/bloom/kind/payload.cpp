@@ -4,6 +4,7 @@
 #include <sepal/bloom/foreign/redisbloom.hpp>
 #include <sepal/bloom/kind/kind.hpp>
 #include <sepal/rdb/dump.hpp>
+#include <sepal/value/module_payload.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -31,10 +32,6 @@ Result<value::ValuePtr> read_filter(PayloadBytes payload, const FilterLimits& li
   // The fields are read, and nothing of the filter is allocated yet: a client may claim any size.
   if (auto room = held(hold, dump->memory_bytes()); !room) return room.error();
   return filter_of(*dump, limits);
-}
-
-Result<std::vector<std::string>> write_filter(const value::FrozenView& filter, const value::GoOn& go_on) {
-  return rdb_dump_of(filter, go_on);
 }
 
 // --- the type of sepal.so ---------------------------------------------------------------------------------
@@ -98,9 +95,9 @@ const value::Payload filter_payload{
     .begins = [](PayloadBytes payload) { return rdb::begins(payload, rdb::module_type); },
     .bytes_max = filter_bytes_max,
     .read = read_filter,
-    .byte_count = rdb_dump_bytes,
-    .memory_bytes = rdb_dump_bytes,
-    .write = write_filter,
+    .byte_count = value::module_payload_bytes,
+    .memory_bytes = value::module_payload_bytes,
+    .write = value::module_payload_of,
     .type = &filter_type};
 
 }  // namespace sepal::bloom

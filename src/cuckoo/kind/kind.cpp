@@ -4,6 +4,8 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/fields.hpp>
 #include <sepal/cuckoo/kind/kind.hpp>
+#include <sepal/cuckoo/kind/module_type.hpp>
+#include <sepal/value/module_payload.hpp>
 
 #include <algorithm>
 #include <string>
@@ -150,6 +152,21 @@ std::string_view tell_made(Bytes head, Figures& to) {
   return "created";
 }
 
+constexpr value::Payload payload{
+    .begins = [](Bytes bytes) { return value::begins_module_payload(cuckoo_row, bytes); },
+    .bytes_max =
+        [](Bytes bytes, std::uint32_t layers_max) {
+          return value::module_payload_bytes_max(cuckoo_row, bytes, layers_max);
+        },
+    .read =
+        [](Bytes bytes, const value::Limits& limits, const value::Hold& hold) {
+          return value::read_module_payload(cuckoo_row, bytes, limits, hold);
+        },
+    .byte_count = value::module_payload_bytes,
+    .memory_bytes = value::module_payload_bytes,
+    .write = value::module_payload_of,
+    .type = &module_type};
+
 }  // namespace
 
 std::array<std::byte, plan_bytes> made_record(const Plan& plan) {
@@ -193,7 +210,7 @@ const value::KindRow cuckoo_row{
     .tell_head = tell_head,
     .tell_made = tell_made,
     .tell_changed = [](std::uint8_t, Bytes, Figures&) { return std::string_view("compacted"); },
-    .payload = nullptr,
+    .payload = &payload,
     .mirrors = false,
 };
 

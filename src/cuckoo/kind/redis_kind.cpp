@@ -4,7 +4,10 @@
 #include <sepal/base/endian.hpp>
 #include <sepal/base/fields.hpp>
 #include <sepal/cuckoo/foreign/redis_payload.hpp>
+#include <sepal/cuckoo/kind/kind.hpp>
+#include <sepal/cuckoo/kind/module_type.hpp>
 #include <sepal/cuckoo/kind/redis_kind.hpp>
+#include <sepal/value/module_payload.hpp>
 
 #include <algorithm>
 #include <string>
@@ -222,9 +225,24 @@ std::string_view tell_changed(std::uint8_t what, Bytes bytes, Figures& to) {
   return "written";
 }
 
-// --- the payload: RedisBloom's ----------------------------------------------------------------------------
+// --- the payload: RedisBloom's, and that of sepal.so ------------------------------------------------------
+
+bool is_of_module(Bytes payload) {
+  return value::begins_module_payload(redis_row, payload);
+}
+
+// In any encoding, so that RESTORE says what is wrong with it. But sepal.so gives both kinds the same name.
+bool begins_payload(Bytes payload) {
+  return begins_redis_payload(payload) && !value::begins_module_payload(cuckoo_row, payload);
+}
+
+std::uint64_t payload_bytes_max(Bytes payload, std::uint32_t layers_max) {
+  return is_of_module(payload) ? value::module_payload_bytes_max(redis_row, payload, layers_max)
+                               : redis_payload_bytes_max(payload);
+}
 
 Result<ValuePtr> read_payload(Bytes payload, const value::Limits& limits, const value::Hold& hold) {
+  if (is_of_module(payload)) return value::read_module_payload(redis_row, payload, limits, hold);
   const auto fields = decode_redis_payload(payload);
   if (!fields) return fields.error();
   if (hold)
@@ -248,13 +266,13 @@ Result<std::vector<std::string>> write_payload(const FrozenView& frozen, const v
   return redis_payload_of(still.header(), read, go_on);
 }
 
-constexpr value::Payload payload{
-    .begins = begins_redis_payload,
-    .bytes_max = [](Bytes bytes, std::uint32_t /*layers_max*/) { return redis_payload_bytes_max(bytes); },
-    .read = read_payload,
-    .byte_count = payload_bytes,
-    .memory_bytes = payload_bytes,
-    .write = write_payload};
+constexpr value::Payload payload{.begins = begins_payload,
+                                 .bytes_max = payload_bytes_max,
+                                 .read = read_payload,
+                                 .byte_count = payload_bytes,
+                                 .memory_bytes = payload_bytes,
+                                 .write = write_payload,
+                                 .type = &module_type};
 
 constexpr value::KindRow row{
     .kind = value::Kind::redis_cuckoo,

@@ -1,6 +1,7 @@
 // Dumps of Sepal's own filters: what sepald and sepal.so write, and changed ones.
 #include <sepal/bloom/foreign/rdb.hpp>
 #include <sepal/value/image.hpp>
+#include <sepal/value/module_payload.hpp>
 
 #include "support/catch.hpp"
 #include "support/rdb_dump.hpp"
@@ -24,9 +25,9 @@ FilterPtr grown(std::uint64_t capacity, std::uint64_t item_count) {
 std::string dump_of(const FilterPtr& filter) {
   const value::Frozen frozen{value::ValuePtr(filter)};
   std::string dump;
-  const auto pieces = rdb_dump_of(frozen.view(), {});
+  const auto pieces = value::module_payload_of(frozen.view(), {});
   for (const std::string& piece : *pieces) dump += piece;
-  CHECK(dump.size() == rdb_dump_bytes(frozen.view()));
+  CHECK(dump.size() == value::module_payload_bytes(frozen.view()));
   return dump;
 }
 

@@ -18,14 +18,13 @@
 #include <sepal/base/result.hpp>
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/rdb/reader.hpp>
-#include <sepal/value/kind_row.hpp>
+#include <sepal/value/module_payload.hpp>
 #include <sepal/value/module_type.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace sepal::bloom {
@@ -49,6 +48,7 @@ inline constexpr std::uint64_t rdb_piece_bytes = value::module_piece_bytes;
 inline constexpr std::uint64_t rdb_type_id = 0x3016e5a289bef800;
 inline constexpr std::uint64_t redisbloom_id = rdb_type_id | redisbloom_encoding;
 inline constexpr std::uint64_t sepal_id = rdb_type_id | sepal_encoding;
+static_assert(sepal_id == value::module_id("MBbloom--", sepal_encoding));
 
 // Reads the fields behind a module's id, which is redisbloom_id or sepal_id, and their end. Errors: damaged
 // where these are other fields than a filter has: then reader.failed(); out_of_range where no filter can be
@@ -75,10 +75,5 @@ Result<RdbDump> decode_rdb_dump(std::span<const std::byte> bytes, std::uint32_t 
 // The dump's bytes must still be there. Errors: out_of_range where bits cannot be unpacked; those of
 // Filter::restore.
 Result<FilterPtr> filter_of(const RdbDump& dump, const FilterLimits& limits);
-
-// The dump of a filter, in pieces, for Reply::bulk_later, and how many bytes they have. Errors: io (`go_on`
-// returned false).
-[[nodiscard]] std::uint64_t rdb_dump_bytes(const value::FrozenView& filter);
-Result<std::vector<std::string>> rdb_dump_of(const value::FrozenView& filter, const value::GoOn& go_on);
 
 }  // namespace sepal::bloom

@@ -1,0 +1,44 @@
+// The payload (DUMP, RESTORE) of a value whose kind is a type of sepal.so: the value as that module saves it
+// (module_type.hpp), and the footer of every dump.
+//
+//     1 byte type: 7, a module's value
+//     module id (length): nine letters of six bits, and ten bits of encoding version
+//     the head of the image (string)
+//     the body in strings of module_piece_bytes, of which the last has what is left, and an empty one stands
+//             for zeros; end
+//     the footer (rdb/dump.hpp)
+//
+// rdb/reader.hpp describes strings. A server may have packed them, or written a short one as a number.
+#pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/value/kind_row.hpp>
+#include <sepal/value/module_type.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sepal::value {
+
+// `name` has nine letters of A to Z, a to z, 0 to 9, '-' and '_'.
+[[nodiscard]] constexpr std::uint64_t module_id(std::string_view name, int encoding_version) {
+  constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  std::uint64_t id = 0;
+  for (const char letter : name) id = id << 6 | letters.find(letter);
+  return id << 10 | static_cast<std::uint64_t>(encoding_version);
+}
+
+// The functions of value::Payload for such a kind, whose row has a type.
+[[nodiscard]] bool begins_module_payload(const KindRow& row, std::span<const std::byte> payload);
+[[nodiscard]] std::uint64_t module_payload_bytes_max(const KindRow& row, std::span<const std::byte> payload,
+                                                     std::uint32_t layers_max);
+Result<ValuePtr> read_module_payload(const KindRow& row, std::span<const std::byte> payload,
+                                     const Limits& limits, const Hold& hold);
+[[nodiscard]] std::uint64_t module_payload_bytes(const FrozenView& frozen);
+Result<std::vector<std::string>> module_payload_of(const FrozenView& frozen, const GoOn& go_on);
+
+}  // namespace sepal::value

@@ -1,0 +1,191 @@
+// A payload may come from any client. The order here is: the checksum, the head, the lengths of all pieces,
+// and only then the memory for them. The pieces stay where they are until the value is there.
+#include <sepal/base/assert.hpp>
+#include <sepal/base/free_memory.hpp>
+#include <sepal/rdb/dump.hpp>
+#include <sepal/value/image.hpp>
+#include <sepal/value/module_payload.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace sepal::value {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+// Above the head of any kind with as many layers as a setting can allow.
+constexpr std::size_t head_bytes_max = std::size_t{1} << 20;
+// The body is filled in by pieces of this length.
+constexpr std::uint64_t fill_bytes = std::uint64_t{64} << 10;
+
+std::uint64_t id_of(const KindRow& row) {
+  const ModuleType& type = *row.payload->type;
+  return module_id(type.name, type.encoding_version);
+}
+
+Error no_such_value(const KindRow& row) {
+  return fail(Errc::out_of_range, "this is no " + std::string(row.word));
+}
+
+// The head of the image, behind the module's id. Nothing: the payload is of another kind.
+std::optional<std::string> read_head(const KindRow& row, rdb::Reader& reader) {
+  if (reader.byte() != rdb::module_type || reader.length() != id_of(row)) return std::nullopt;
+  auto head = reader.text_field(head_bytes_max);
+  if (!head || !row.begins_image(std::as_bytes(std::span(*head)))) return std::nullopt;
+  return head;
+}
+
+std::uint64_t piece_bytes_at(std::uint64_t offset, std::uint64_t body_bytes) {
+  return std::min(module_piece_bytes, body_bytes - offset);
+}
+
+// The strings of the body, and the end. Nothing where one is of another length, or something is left.
+std::optional<std::vector<rdb::String>> read_pieces(rdb::Reader& reader, std::uint64_t body_bytes) {
+  std::vector<rdb::String> pieces;
+  for (std::uint64_t offset = 0; offset < body_bytes && !reader.failed(); offset += module_piece_bytes) {
+    const rdb::String& piece = pieces.emplace_back(reader.string_field());
+    // The digits of a number are counted when they are read.
+    if (piece.kind != rdb::String::Kind::number && piece.unpacked_bytes != 0 &&
+        piece.unpacked_bytes != piece_bytes_at(offset, body_bytes))
+      return std::nullopt;
+  }
+  reader.end();
+  if (reader.failed() || !reader.at_end()) return std::nullopt;
+  return pieces;
+}
+
+Result<void> fill(const KindRow& row, Value& into, std::uint64_t offset, std::uint64_t byte_count,
+                  const rdb::String& piece, rdb::Bytes& bytes) {
+  if (piece.kind == rdb::String::Kind::number) {
+    const auto digits = rdb::digits_of(piece, bytes);
+    if (!digits) return digits.error();
+    if (digits->size() != byte_count) return no_such_value(row);
+    row.fill_body(into, offset, std::as_bytes(std::span(*digits)));
+    return {};
+  }
+  rdb::StringReader reader(piece, bytes);
+  std::vector<std::byte> copied(static_cast<std::size_t>(std::min(fill_bytes, piece.unpacked_bytes)));
+  for (std::uint64_t at = 0; at < piece.unpacked_bytes;) {
+    const auto part = std::span(copied).first(
+        static_cast<std::size_t>(std::min<std::uint64_t>(copied.size(), piece.unpacked_bytes - at)));
+    // The input is in memory, so an error can only mean that the bytes do not unpack.
+    if (!reader.read(part)) return no_such_value(row);
+    row.fill_body(into, offset + at, part);
+    at += part.size();
+  }
+  return {};
+}
+
+// --- writing ----------------------------------------------------------------------------------------------
+
+constexpr char field_of_string = 5;
+constexpr char end_of_fields = 0;
+
+void append_field_head(std::string& to, std::uint64_t byte_count) {
+  to += field_of_string;
+  rdb::append_length(to, byte_count);
+}
+
+// The type, the id, and the head, which write_image() gives first.
+std::string begin_of_payload(const KindRow& row, std::string_view head) {
+  std::string begin(1, static_cast<char>(rdb::module_type));
+  rdb::append_length(begin, id_of(row));
+  append_field_head(begin, head.size());
+  return begin.append(head);
+}
+
+// Bytes of the body from `offset` on, in fields. `bytes` begins where a field begins.
+std::string fields_of(std::string_view bytes, std::uint64_t offset, std::uint64_t body_bytes) {
+  SEPAL_ASSERT(offset % module_piece_bytes == 0, "a field of a payload begins elsewhere");
+  std::string fields;
+  fields.reserve(bytes.size() + bytes.size() / module_piece_bytes * 6 + 6);
+  for (; !bytes.empty(); bytes.remove_prefix(std::min<std::size_t>(module_piece_bytes, bytes.size()))) {
+    append_field_head(fields, piece_bytes_at(offset, body_bytes));
+    fields.append(bytes.substr(0, module_piece_bytes));
+    offset += module_piece_bytes;
+  }
+  return fields;
+}
+static_assert(mapped_allocation_min % module_piece_bytes == 0, "write_image() gives whole fields");
+
+}  // namespace
+
+bool begins_module_payload(const KindRow& row, Bytes payload) {
+  rdb::Reader reader(payload);
+  return read_head(row, reader).has_value();
+}
+
+// The pieces are not looked at: an empty string stands for a megabyte of zeros, so a small payload may be a
+// large value.
+std::uint64_t module_payload_bytes_max(const KindRow& row, Bytes payload, std::uint32_t layers_max) {
+  rdb::Reader reader(payload);
+  const auto head = read_head(row, reader);
+  if (!head) return payload.size();
+  const auto shape = row.read_head(std::as_bytes(std::span(*head)), layers_max);
+  return std::max<std::uint64_t>(payload.size(), shape ? shape->body_bytes : 0);
+}
+
+Result<ValuePtr> read_module_payload(const KindRow& row, Bytes payload, const Limits& limits,
+                                     const Hold& hold) {
+  const auto value = rdb::value_of(payload);
+  if (!value) return value.error();
+  // The checksum is right, so the payload is as it was made. It is not damaged: it is no such value.
+  rdb::Reader reader(*value);
+  const auto head = read_head(row, reader);
+  if (!head) return no_such_value(row);
+  const auto head_bytes = std::as_bytes(std::span(*head));
+  const auto shape = row.read_head(head_bytes, limits.layers_max);
+  if (!shape)
+    return shape.error().code == Errc::layer_limit ? shape.error()
+                                                   : fail(Errc::out_of_range, shape.error().detail);
+  if (shape->head_bytes != head_bytes.size()) return no_such_value(row);
+  const auto pieces = read_pieces(reader, shape->body_bytes);
+  if (!pieces) return no_such_value(row);
+  if (auto room = hold ? hold(shape->body_bytes) : Result<void>(); !room) return room.error();
+  auto made = row.make(head_bytes, limits, FilledBy::load);
+  if (!made) return made;
+  rdb::BytesInMemory bytes(payload);
+  std::uint64_t offset = 0;
+  for (const rdb::String& piece : *pieces) {
+    const std::uint64_t byte_count = piece_bytes_at(offset, shape->body_bytes);
+    if (auto filled = fill(row, **made, offset, byte_count, piece, bytes); !filled) return filled.error();
+    offset += byte_count;
+  }
+  if (row.complete == nullptr) return made;
+  if (auto whole = row.complete(**made); !whole) return fail(Errc::out_of_range, whole.error().detail);
+  return made;
+}
+
+std::uint64_t module_payload_bytes(const FrozenView& frozen) {
+  constexpr std::uint64_t field_head_bytes_max = 1 + 5;  // the opcode, and a length of 4 bytes
+  const KindRow& row = row_of(frozen.value);
+  const std::uint64_t body_bytes = row.body_bytes(frozen);
+  const std::uint64_t full_pieces = body_bytes / module_piece_bytes;
+  // Must be what module_payload_of() makes, to the byte.
+  std::string rest = begin_of_payload(row, std::string(row.head_bytes(frozen), '\0'));
+  if (body_bytes % module_piece_bytes != 0) append_field_head(rest, body_bytes % module_piece_bytes);
+  return rest.size() + body_bytes + full_pieces * field_head_bytes_max + 1 + rdb::footer_bytes;
+}
+
+Result<std::vector<std::string>> module_payload_of(const FrozenView& frozen, const GoOn& go_on) {
+  const KindRow& row = row_of(frozen.value);
+  std::vector<std::string> pieces;
+  rdb::Checksum checksum;
+  std::uint64_t offset = 0;
+  const std::uint64_t body_bytes = row.body_bytes(frozen);
+  const auto take = [&](std::string piece) {
+    const bool is_head = pieces.empty();
+    pieces.push_back(is_head ? begin_of_payload(row, piece) : fields_of(piece, offset, body_bytes));
+    if (!is_head) offset += piece.size();
+    checksum.update(std::as_bytes(std::span(pieces.back())));
+  };
+  if (auto copied = write_image(frozen, take, go_on); !copied) return copied.error();
+  std::string footer(1, end_of_fields);
+  rdb::append_footer(footer, checksum);
+  pieces.push_back(std::move(footer));
+  return pieces;
+}
+
+}  // namespace sepal::value
