@@ -1,6 +1,7 @@
 // Feeds arbitrary bytes to the reader of RDB files. The bytes are refused or accepted, without reads outside
 // of them. An accepted filter or string is written as a filter file and read back, and answers look-ups.
 #include <sepal/bloom/filter/filter.hpp>
+#include <sepal/cuckoo/foreign/redis_filter.hpp>
 #include <sepal/storage/generation/filter_file.hpp>
 #include <sepal/strings/string.hpp>
 #include <sepal/value/image.hpp>
@@ -47,7 +48,7 @@ void convert(const storage::StreamedFilter& streamed) {
   sepal::test::SimulatedDisk disk;
   if (!disk.make_directory("d") || !disk.sync_directory("")) std::abort();
   if (!storage::write_filter_file(disk, "d/f", streamed, {})) return;
-  const bloom::FilterLimits limits{.bytes_max = 2 * bits_max};
+  const bloom::FilterLimits limits{.bytes_max = 2 * bits_max, .layers_max = bloom::filter_layers_max};
   const auto read = storage::read_filter_file(disk, "d/f", limits, {});
   if (!read) std::abort();
   if (read->key != streamed.key ||
@@ -58,6 +59,10 @@ void convert(const storage::StreamedFilter& streamed) {
     return;
   }
   const std::string_view item = "an item";
+  if (const auto* const filter = value::as<cuckoo::RedisFilter>(read->value.get())) {
+    static_cast<void>(filter->table().contains(item));
+    return;
+  }
   bool present = false;
   value::as<bloom::Filter>(*read->value).contains({&item, 1}, {&present, 1});
 }
@@ -67,7 +72,7 @@ void convert(const storage::StreamedFilter& streamed) {
 SEPAL_FUZZ_TARGET(fuzz_rdb_file) {
   FileOfBytes file(std::as_bytes(std::span(data, size)));
   tools::Progress progress(stderr, tools::Progress::Style::none);
-  tools::RdbFilters filters(file, size, "f", WallTime(), tools::RdbFilters::Strings::taken, progress);
+  tools::RdbFilters filters(file, size, "f", WallTime(), tools::RdbFilters::Taken::all, progress);
   // The second time through the file skips what the first one reads.
   std::uint64_t first_count = 0;
   for (const bool second : {false, true}) {

@@ -27,7 +27,7 @@ using Bytes = std::span<const std::byte>;
 constexpr std::string_view magic = "SPRC";
 constexpr std::uint16_t version = 1;
 constexpr std::size_t header_at = 8;
-constexpr std::size_t head_bytes = 48;
+constexpr std::size_t head_bytes = redis_image_head_bytes;
 
 RedisFilter& in(Value& value) {
   return value::as<RedisFilter>(value);
@@ -38,11 +38,6 @@ const RedisFilter& in(const Value& value) {
 RedisStill& still_of(const FrozenView& frozen) {
   // A Still is of one reader alone.
   return const_cast<RedisStill&>(static_cast<const RedisStill&>(*frozen.still));
-}
-
-std::uint64_t body_bytes_of(const RedisHeader& header) {
-  constexpr std::uint64_t word_bytes = 8;
-  return (header.slot_count() + word_bytes - 1) / word_bytes * word_bytes;
 }
 
 Result<ValuePtr> value_of(Result<RedisTable> table) {
@@ -84,9 +79,7 @@ Result<Shape> read_head(Bytes bytes, std::uint32_t layers_max) {
   if (header->layer_count > layers_max)
     return fail(Errc::layer_limit,
                 "the cuckoo filter has more than " + std::to_string(layers_max) + " layers");
-  return Shape{.head_bytes = head_bytes,
-               .body_bytes = body_bytes_of(*header),
-               .item_count = std::min(header->item_count, header->slot_count())};
+  return redis_image_shape(*header);
 }
 
 Result<ValuePtr> make(Bytes bytes, const value::Limits& limits, value::FilledBy /*by*/) {
@@ -96,12 +89,7 @@ Result<ValuePtr> make(Bytes bytes, const value::Limits& limits, value::FilledBy 
 }
 
 void encode_head(const FrozenView& frozen, std::span<std::byte> into) {
-  std::ranges::fill(into, std::byte{0});
-  FieldWriter writer(into);
-  writer.bytes(std::as_bytes(std::span(magic)));
-  writer.integer(version);
-  writer.integer(std::uint16_t{0});
-  writer.bytes(encode_redis_header(still_of(frozen).header()));
+  std::ranges::copy(redis_image_head(still_of(frozen).header()), into.begin());
 }
 
 // --- its records ------------------------------------------------------------------------------------------
@@ -316,6 +304,23 @@ constexpr value::KindRow row{
 
 }  // namespace
 }  // namespace redis_kind
+
+value::Shape redis_image_shape(const RedisHeader& header) {
+  constexpr std::uint64_t word_bytes = 8;
+  return {.head_bytes = redis_image_head_bytes,
+          .body_bytes = (header.slot_count() + word_bytes - 1) / word_bytes * word_bytes,
+          .item_count = std::min(header.item_count, header.slot_count())};
+}
+
+std::array<std::byte, redis_image_head_bytes> redis_image_head(const RedisHeader& header) {
+  std::array<std::byte, redis_image_head_bytes> head{};
+  FieldWriter writer(head);
+  writer.bytes(std::as_bytes(std::span(redis_kind::magic)));
+  writer.integer(redis_kind::version);
+  writer.integer(std::uint16_t{0});
+  writer.bytes(encode_redis_header(header));
+  return head;
+}
 
 std::array<std::byte, redis_written_head_bytes> redis_written_head(std::uint64_t offset) {
   std::array<std::byte, redis_written_head_bytes> head;

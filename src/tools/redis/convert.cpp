@@ -29,7 +29,7 @@ class Converter {
   Result<ConvertReport> run() {
     const auto source = redis_file(disk_, request_.input);
     if (!source) return source.error();
-    RdbFilters filters(*source->file, source->byte_count, source->name, request_.now, strings_of_output(),
+    RdbFilters filters(*source->file, source->byte_count, source->name, request_.now, taken_by_output(),
                        progress_);
     Result<void> done = check(filters);
     // The changes since are in other files, which only the manifest names.
@@ -46,9 +46,9 @@ class Converter {
  private:
   using Output = ConvertRequest::Output;
 
-  [[nodiscard]] RdbFilters::Strings strings_of_output() const {
-    return request_.output == Output::filter_files ? RdbFilters::Strings::left_out
-                                                   : RdbFilters::Strings::taken;
+  [[nodiscard]] RdbFilters::Taken taken_by_output() const {
+    return request_.output == Output::filter_files ? RdbFilters::Taken::bloom_filters
+                                                   : RdbFilters::Taken::all;
   }
 
   // Reads the whole file before anything is written. At its end RdbFilters has verified the checksum, and has

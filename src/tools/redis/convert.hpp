@@ -3,7 +3,7 @@
 //     RDB file -> check;  RDB file -> output
 //
 // Bits go from file to file, so memory does not depend on the size of a filter or a string. A filter file
-// holds a filter, so strings become part of a data directory only.
+// holds a Bloom filter, so cuckoo filters and strings become part of a data directory only.
 #pragma once
 
 #include <sepal/base/clock.hpp>

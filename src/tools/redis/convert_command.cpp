@@ -63,7 +63,7 @@ void add_convert_command(CommandLine& line) {
   command
       .add_option(
           "--files", arguments->filter_files,
-          "Make a filter file for each filter in this folder, without databases, deadlines and strings")
+          "Make a filter file for each Bloom filter in this folder, without databases, deadlines and strings")
       ->type_name("DIR")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   command.add_flag("--dry-run", arguments->only_report, "Write nothing; print what there is");

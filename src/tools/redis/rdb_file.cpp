@@ -8,6 +8,8 @@
 #include "tools/redis/rdb_file.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/cuckoo/foreign/redis_payload.hpp>
+#include <sepal/cuckoo/kind/redis_kind.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/rdb/dump.hpp>
 
@@ -317,21 +319,55 @@ void RdbFile::read_module(RdbKey& key) {
   const std::string name = module_name(id);
   // The name alone says whether this is a filter: the id also has the version of its encoding. A filter of an
   // unknown version is reported as refused, and not skipped as another type.
-  if (name != module_name(bloom::redisbloom_id)) {
+  const bool is_cuckoo = name == cuckoo::redis_type_name;
+  if (!is_cuckoo && name != module_name(bloom::redisbloom_id)) {
     key.type = name;
     return reader_.skip_fields();
   }
-  key.kind = RdbKey::Kind::filter;
-  if (id != bloom::redisbloom_id && id != bloom::sepal_id) {
+  key.kind = is_cuckoo ? RdbKey::Kind::cuckoo : RdbKey::Kind::bloom;
+  const bool is_known =
+      is_cuckoo ? id == cuckoo::redis_id : id == bloom::redisbloom_id || id == bloom::sepal_id;
+  if (!is_known) {
     key.refusal = "an unknown version of RedisBloom or Sepal wrote it";
     return reader_.skip_fields();
   }
-  auto read = bloom::read_rdb_filter(reader_, id, moved_limits.layers_max);
+  auto read = is_cuckoo ? read_cuckoo() : read_bloom(id);
   if (read) {
     key.filter = std::move(*read);
   } else {
     key.refusal = read.error().detail;
   }
+}
+
+Result<RdbImage> RdbFile::read_bloom(std::uint64_t id) {
+  auto read = bloom::read_rdb_filter(reader_, id, moved_limits.layers_max);
+  if (!read) return read.error();
+  RdbImage image{.head = bloom::encode(read->image),
+                 .body = std::move(read->bits),
+                 .body_bytes = read->image.bitmap_bytes(),
+                 .layer_count = read->image.layers.size()};
+  for (const auto& layer : read->image.layers) image.item_count += layer.item_count;
+  return image;
+}
+
+Result<RdbImage> RdbFile::read_cuckoo() {
+  const auto read = cuckoo::read_redis_fields(reader_);
+  if (!read) return read.error();
+  const cuckoo::RedisHeader& header = read->header;
+  if (header.layer_count > moved_limits.layers_max)
+    return fail(Errc::layer_limit, format("the filter has more than %u layers, the limit (layers_max)",
+                                          moved_limits.layers_max));
+  const value::Shape shape = cuckoo::redis_image_shape(header);
+  const auto head = cuckoo::redis_image_head(header);
+  RdbImage image{.head = {head.begin(), head.end()},
+                 .body = {},
+                 .body_bytes = shape.body_bytes,
+                 .item_count = shape.item_count,
+                 .layer_count = header.layer_count};
+  for (std::uint32_t layer = 0; layer < header.layer_count; ++layer)
+    image.body.push_back({.string = read->slots[layer], .byte_count = header.layer_slots(layer)});
+  image.body.push_back({.string = {}, .byte_count = shape.body_bytes - header.slot_count()});
+  return image;
 }
 
 // For each module: four bytes that name it, and its fields.

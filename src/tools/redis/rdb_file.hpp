@@ -6,8 +6,8 @@
 //     or a key and its value
 //     255, and 8 bytes CRC-64 over everything before it, little endian; 0: Redis was told to compute none
 //
-// bloom/foreign/rdb.hpp describes the value of a filter, and rdb/reader.hpp lengths, strings and modules'
-// fields.
+// bloom/foreign/rdb.hpp and cuckoo/foreign/redis_payload.hpp describe the values of filters, and
+// rdb/reader.hpp lengths, strings and modules' fields.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -44,8 +44,17 @@ class FileBytes final : public rdb::Source, public rdb::Bytes {
   Result<void> outcome_;
 };
 
+// A filter of the file as a value of sepald: the head of its image, and where the bytes of the body are.
+struct RdbImage {
+  std::vector<std::byte> head;
+  std::vector<bloom::RdbBits> body;
+  std::uint64_t body_bytes = 0;
+  std::uint64_t item_count = 0;
+  std::size_t layer_count = 0;
+};
+
 struct RdbKey {
-  enum class Kind : std::uint8_t { filter, string, other };
+  enum class Kind : std::uint8_t { bloom, cuckoo, string, other };
 
   std::uint64_t database = 0;
   std::optional<std::string> key;  // nothing where it is longer than keyspace::key_bytes_max
@@ -53,7 +62,7 @@ struct RdbKey {
   Kind kind = Kind::other;
   std::string type;  // in words: "hash", "TopK-TYPE"
   // The filter, if the value is one. Nothing if the filter is refused: then `refusal` says why.
-  std::optional<bloom::RdbFilter> filter;
+  std::optional<RdbImage> filter;
   std::string refusal;
   // Where the bytes of the string are, if the value is one.
   rdb::String string;
@@ -101,6 +110,8 @@ class RdbFile {
   Result<void> take_opcode(std::uint8_t opcode);
   RdbKey read_key(std::uint8_t type);
   void read_module(RdbKey& key);
+  [[nodiscard]] Result<RdbImage> read_bloom(std::uint64_t id);
+  [[nodiscard]] Result<RdbImage> read_cuckoo();
   void read_stream(std::uint8_t type);
   void skip_value(std::uint8_t type);
   void skip_strings(std::uint64_t count);

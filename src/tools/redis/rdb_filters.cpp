@@ -19,7 +19,7 @@ Result<void> RdbFilters::Bits::read(std::span<std::byte> into) {
   SEPAL_ASSERT(bytes_ != nullptr, "bits are read of no filter");
   while (!into.empty()) {
     if (left_ == 0) {
-      open_string();
+      if (auto opened = open_string(); !opened) return opened;
       continue;
     }
     const auto part = into.first(static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), left_)));
@@ -36,28 +36,36 @@ Result<void> RdbFilters::Bits::read(std::span<std::byte> into) {
 
 // A string of the file may be empty: it stands for zeros, or for no bytes at all. In the latter case left_
 // stays 0, and read() opens the next string.
-void RdbFilters::Bits::open_string() {
+Result<void> RdbFilters::Bits::open_string() {
   SEPAL_ASSERT(!parts_.empty(), "more bits are read than the value has");
   const bloom::RdbBits& bits = parts_.front();
   parts_ = parts_.subspan(1);
-  reader_.emplace(bits.string, *bytes_);
   left_ = bits.byte_count;
-  zeros_ = bits.string.unpacked_bytes == 0;
+  const bool is_number = bits.string.kind == rdb::String::Kind::number;
+  zeros_ = !is_number && bits.string.unpacked_bytes == 0;
+  if (is_number) return open_number(bits);
+  reader_.emplace(bits.string, *bytes_);
+  return {};
 }
 
-static std::uint64_t items_of(const bloom::ImageHeader& image) {
-  std::uint64_t items = 0;
-  for (const auto& layer : image.layers) items += layer.item_count;
-  return items;
+Result<void> RdbFilters::Bits::open_number(const bloom::RdbBits& bits) {
+  auto digits = rdb::digits_of(bits.string, *bytes_);
+  if (!digits) return digits.error();
+  digits_ = std::move(*digits);
+  // take() has counted them, but the file may have changed since.
+  if (digits_.size() != bits.byte_count) return fail(Errc::damaged, "the file changes while it is read");
+  digit_bytes_.emplace(std::as_bytes(std::span(digits_)));
+  reader_.emplace(rdb::String{.byte_count = digits_.size(), .unpacked_bytes = digits_.size()}, *digit_bytes_);
+  return {};
 }
 
 RdbFilters::RdbFilters(storage::File& file, std::uint64_t file_bytes, std::string name, WallTime now,
-                       Strings strings, Progress& progress)
+                       Taken taken, Progress& progress)
     : file_(file),
       file_bytes_(file_bytes),
       name_(std::move(name)),
       now_(now),
-      strings_(strings),
+      taken_(taken),
       progress_(progress) {}
 
 Result<void> RdbFilters::rewind() {
@@ -87,7 +95,7 @@ Result<const storage::StreamedFilter*> RdbFilters::next() {
                .deadline = key_->deadline,
                .bits = &bits_};
     if (key_->kind == RdbKey::Kind::string) {
-      describe_string(key_->string);
+      describe_string();
     } else {
       describe_filter(*key_->filter);
     }
@@ -100,8 +108,10 @@ Result<const storage::StreamedFilter*> RdbFilters::next() {
   return static_cast<const storage::StreamedFilter*>(nullptr);
 }
 
-std::string RdbFilters::reason_against(const RdbKey& key) {
+std::string RdbFilters::reason_against(const RdbKey& key) const {
   if (!key.refusal.empty()) return key.refusal;
+  if (key.kind == RdbKey::Kind::cuckoo && taken_ == Taken::bloom_filters)
+    return "a filter file holds a Bloom filter, and this is a cuckoo filter";
   if (!key.key) return "the key is longer than " + std::to_string(keyspace::key_bytes_max) + " bytes";
   if (key.database >= keyspace::database_count)
     return "the database is above " + std::to_string(keyspace::database_count - 1);
@@ -118,13 +128,12 @@ Result<bool> RdbFilters::take(RdbKey& key) {
   }
   const bool is_string = key.kind == RdbKey::Kind::string;
   const std::string name = key.key.value_or("(too long to be shown)");
-  if (key.kind == RdbKey::Kind::other || (is_string && strings_ == Strings::left_out)) {
+  if (key.kind == RdbKey::Kind::other || (is_string && taken_ == Taken::bloom_filters)) {
     keys_.leave(key.type, key.database, name);
     return false;
   }
-  if (is_string) {
-    if (auto done = take_string(key); !done) return done.error();
-  }
+  const auto looked = is_string ? take_string(key) : check_numbers(key);
+  if (!looked) return looked.error();
   if (const std::string reason = reason_against(key); !reason.empty()) {
     keys_.refuse(reason, key.database, name);
     return false;
@@ -139,12 +148,11 @@ Result<bool> RdbFilters::take(RdbKey& key) {
 }
 
 void RdbFilters::note_filter(const RdbKey& key) {
-  const bloom::ImageHeader& image = key.filter->image;
   ++keys_.filters;
-  keys_.bytes += image.bitmap_bytes();
-  keys_.items += items_of(image);
-  keys_.layers_most = std::max(keys_.layers_most, image.layers.size());
-  const bool loses_deadline = strings_ == Strings::left_out && key.deadline != keyspace::no_deadline;
+  keys_.bytes += key.filter->body_bytes;
+  keys_.items += key.filter->item_count;
+  keys_.layers_most = std::max(keys_.layers_most, key.filter->layer_count);
+  const bool loses_deadline = taken_ == Taken::bloom_filters && key.deadline != keyspace::no_deadline;
   if (loses_deadline) ++keys_.others["deadlines: a filter file has none"];
 }
 
@@ -157,39 +165,46 @@ void RdbFilters::note_end() {
 
 // Finds the bytes of the key's string, or the reason why it is refused.
 Result<void> RdbFilters::take_string(RdbKey& key) {
-  rdb::String string = key.string;
-  if (string.kind == rdb::String::Kind::number) {
-    auto digits = rdb::digits_of(string, rdb_->bytes());
+  std::uint64_t byte_count = key.string.unpacked_bytes;
+  if (key.string.kind == rdb::String::Kind::number) {
+    const auto digits = rdb::digits_of(key.string, rdb_->bytes());
     if (!digits) return digits.error();
-    // The file has the number and not its digits, so the digits are put where bits_ can read them later.
-    digits_ = std::move(*digits);
-    digit_bytes_.emplace(std::as_bytes(std::span(digits_)));
-    string = {.kind = rdb::String::Kind::plain,
-              .offset = 0,
-              .byte_count = digits_.size(),
-              .unpacked_bytes = digits_.size()};
+    byte_count = digits->size();
   }
-  const std::uint64_t byte_count = string.unpacked_bytes;
   if (byte_count > strings::string_bytes_max) key.refusal = "the string is longer than 512 MB";
   // Zeros come behind the string, up to a whole word.
-  string_parts_ = {{{.string = string, .byte_count = byte_count},
+  string_parts_ = {{{.string = key.string, .byte_count = byte_count},
                     {.string = {}, .byte_count = strings::image_body_bytes(byte_count) - byte_count}}};
   return {};
 }
 
-void RdbFilters::describe_string(const rdb::String& string) {
+// Redis writes the slots of a small layer as a number if they look like one. Only its digits tell how many
+// slots there are.
+Result<void> RdbFilters::check_numbers(RdbKey& key) {
+  if (!key.filter) return {};
+  for (const bloom::RdbBits& bits : key.filter->body) {
+    if (bits.string.kind != rdb::String::Kind::number) continue;
+    const auto digits = rdb::digits_of(bits.string, rdb_->bytes());
+    if (!digits) return digits.error();
+    if (digits->size() != bits.byte_count)
+      key.refusal = "a layer of the filter has another length than it says";
+  }
+  return {};
+}
+
+void RdbFilters::describe_string() {
   const std::uint64_t byte_count = string_parts_[0].byte_count;
   const strings::ImageHead head = strings::image_head(byte_count);
   head_.assign(head.begin(), head.end());
   filter_.body_bytes = strings::image_body_bytes(byte_count);
-  bits_.begin(string_parts_, string.kind == rdb::String::Kind::number ? *digit_bytes_ : rdb_->bytes());
+  bits_.begin(string_parts_, rdb_->bytes());
 }
 
-void RdbFilters::describe_filter(const bloom::RdbFilter& filter) {
-  head_ = bloom::encode(filter.image);
-  filter_.body_bytes = filter.image.bitmap_bytes();
-  filter_.item_count = items_of(filter.image);
-  bits_.begin(filter.bits, rdb_->bytes());
+void RdbFilters::describe_filter(RdbImage& filter) {
+  head_ = std::move(filter.head);
+  filter_.body_bytes = filter.body_bytes;
+  filter_.item_count = filter.item_count;
+  bits_.begin(filter.body, rdb_->bytes());
 }
 
 }  // namespace sepal::tools

@@ -22,10 +22,10 @@ namespace sepal::tools {
 // Confined. Blocks. Memory: fixed buffers and one key. Errors: those of RdbFile.
 class RdbFilters final : public storage::FilterStream {
  public:
-  enum class Strings : std::uint8_t { taken, left_out };
+  enum class Taken : std::uint8_t { all, bloom_filters };
 
   // All outlive this object. Keys past their deadline at `now` are left out, as Redis leaves them out.
-  RdbFilters(storage::File& file, std::uint64_t file_bytes, std::string name, WallTime now, Strings strings,
+  RdbFilters(storage::File& file, std::uint64_t file_bytes, std::string name, WallTime now, Taken taken,
              Progress& progress);
 
   // The first time through the file checks its checksum, the others do not.
@@ -45,36 +45,38 @@ class RdbFilters final : public storage::FilterStream {
     Result<void> read(std::span<std::byte> into) override;
 
    private:
-    void open_string();
+    Result<void> open_string();
+    Result<void> open_number(const bloom::RdbBits& bits);
 
     std::span<const bloom::RdbBits> parts_;  // that follow
     rdb::Bytes* bytes_ = nullptr;
     std::uint64_t left_ = 0;  // of the bits of the string at hand
     bool zeros_ = false;      // these bits are zeros
     std::optional<rdb::StringReader> reader_;
+    // The string at hand, if it is a number: the file does not have its digits.
+    std::string digits_;
+    std::optional<rdb::BytesInMemory> digit_bytes_;
   };
 
   Result<bool> take(RdbKey& key);
   void note_filter(const RdbKey& key);
   void note_end();
   Result<void> take_string(RdbKey& key);
-  void describe_string(const rdb::String& string);
-  void describe_filter(const bloom::RdbFilter& filter);
-  [[nodiscard]] static std::string reason_against(const RdbKey& key);
+  Result<void> check_numbers(RdbKey& key);
+  void describe_string();
+  void describe_filter(RdbImage& filter);
+  [[nodiscard]] std::string reason_against(const RdbKey& key) const;
 
   storage::File& file_;
   std::uint64_t file_bytes_;
   std::string name_;
   WallTime now_;
-  Strings strings_;
+  Taken taken_;
   Progress& progress_;
   bool checked_ = false;
   std::optional<RdbFile> rdb_;
   std::optional<RdbKey> key_;
   std::array<bloom::RdbBits, 2> string_parts_;  // where the key is one of a string
-  // The digits of a string that is a number.
-  std::string digits_;
-  std::optional<rdb::BytesInMemory> digit_bytes_;
   Bits bits_;
   std::vector<std::byte> head_;  // of its image
   storage::StreamedFilter filter_;

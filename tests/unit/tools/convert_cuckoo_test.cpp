@@ -1,0 +1,218 @@
+// Cuckoo filters of RedisBloom in RDB files.
+#include <sepal/cuckoo/foreign/redis_filter.hpp>
+#include <sepal/cuckoo/foreign/redis_payload.hpp>
+#include <sepal/storage/generation/data_directory.hpp>
+
+#include "support/catch.hpp"
+#include "support/rdb_text.hpp"
+#include "support/simulated_disk.hpp"
+#include "support/storage_fixture.hpp"
+#include "tools/redis/convert.hpp"
+
+namespace convert_cuckoo_test {
+
+using namespace sepal;
+using namespace sepal::tools;
+using cuckoo::RedisHeader;
+using cuckoo::RedisTable;
+using test::RdbText;
+using test::SimulatedDisk;
+
+namespace {
+
+constexpr value::Limits plenty{.bytes_max = std::uint64_t{1} << 40, .layers_max = 64};
+
+RedisTable filled(const cuckoo::RedisOptions& options, std::uint64_t item_count) {
+  auto table = RedisTable::make(cuckoo::redis_header_of(options), plenty);
+  REQUIRE(table);
+  for (std::uint64_t i = 0; i < item_count; ++i)
+    REQUIRE(table->add("item:" + std::to_string(i), plenty) == RedisTable::Added::added);
+  return std::move(*table);
+}
+
+using WriteSlots = std::function<void(RdbText&, std::string_view)>;
+
+void write_plain(RdbText& text, std::string_view slots) {
+  text.string(slots);
+}
+
+std::vector<std::string> slots_of(const RedisTable& table) {
+  std::vector<std::string> slots;
+  for (std::uint32_t layer = 0; layer < table.header().layer_count; ++layer) {
+    const auto bytes = table.slots(layer);
+    slots.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  return slots;
+}
+
+// A key and its filter, as an RDB file has them.
+void append(RdbText& text, const std::string& key, const RedisHeader& header,
+            const std::vector<std::string>& slots, const WriteSlots& write_slots = write_plain,
+            std::uint64_t id = cuckoo::redis_id) {
+  text.bytes += '\x07';
+  text.length(key.size());
+  text.bytes += key;
+  text.length(id);
+  for (const std::uint64_t number :
+       {std::uint64_t{header.layer_count}, header.bucket_count, header.item_count, header.delete_count,
+        std::uint64_t{header.bucket_slots}, std::uint64_t{header.kicks_max}, std::uint64_t{header.expansion}})
+    text.number(number);
+  for (std::uint32_t layer = 0; layer < slots.size(); ++layer) {
+    text.number(header.layer_buckets(layer));
+    write_slots(text, slots[layer]);
+  }
+  text.length(0);
+}
+
+RdbText begun() {
+  RdbText text;
+  text.bytes = "REDIS0012\xfe\x03";
+  return text;
+}
+
+void put(SimulatedDisk& disk, RdbText text) {
+  text.bytes += '\xff';
+  const std::string whole = text.sealed();
+  const auto bytes = test::bytes_of(whole);
+  disk.put("in/dump.rdb", {bytes.begin(), bytes.end()});
+}
+
+Result<ConvertReport> convert_to(SimulatedDisk& disk, ConvertRequest::Output output) {
+  Progress progress(nullptr, Progress::Style::none);
+  return convert(
+      disk, {.input = "in/dump.rdb", .output = output, .folder = "out", .seed = 1, .now = test::some_time},
+      progress);
+}
+
+struct Loaded {
+  std::map<std::string, value::ValuePtr> values;
+  std::map<std::string, keyspace::Deadline> deadlines;
+};
+
+Loaded load(SimulatedDisk& disk) {
+  Loaded loaded;
+  const auto directory = storage::DataDirectory::open(disk, "out", 1, std::nullopt);
+  REQUIRE(directory);
+  const auto report = (*directory)
+                          ->load(plenty,
+                                 [&](std::span<storage::LoadedValue> values) {
+                                   for (auto& one : values) {
+                                     CHECK(one.database == 3);
+                                     loaded.deadlines[one.key] = one.deadline;
+                                     loaded.values[one.key] = std::move(one.value);
+                                   }
+                                   return Result<void>();
+                                 },
+                                 {});
+  REQUIRE(report);
+  return loaded;
+}
+
+const RedisTable& table_of(const Loaded& loaded, const std::string& key) {
+  const auto* const filter = value::as<cuckoo::RedisFilter>(loaded.values.at(key).get());
+  REQUIRE(filter != nullptr);
+  return filter->table();
+}
+
+bool same(const RedisTable& one, const RedisTable& other) {
+  return one.header() == other.header() && slots_of(one) == slots_of(other);
+}
+
+std::string refusal_of(const RdbText& text) {
+  SimulatedDisk disk;
+  put(disk, text);
+  const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
+  REQUIRE(report);
+  CHECK(report->keys.filters == 0);
+  REQUIRE(report->keys.refused.size() == 1);
+  return report->keys.refused.begin()->first;
+}
+
+}  // namespace
+
+TEST_CASE("cuckoo filters of an RDB file have the slots that they had, plain or packed") {
+  const RedisTable one = filled({.capacity = 4}, 3);  // 4 slots: less than a word
+  const RedisTable grown = filled({.capacity = 16, .bucket_slots = 3, .expansion = 2}, 500);
+  const RedisTable large = filled({.capacity = 3'000'000}, 20'000);
+  REQUIRE(grown.header().layer_count > 3);
+  RdbText text = begun();
+  text.bytes += std::string("\xfc") + std::string("\0\0\0\0\0\0\0\x7f", 8);
+  append(text, "one", one.header(), slots_of(one));
+  append(text, "grown", grown.header(), slots_of(grown), test::write_packed);
+  append(text, "large", large.header(), slots_of(large), test::write_packed);
+  SimulatedDisk disk;
+  put(disk, text);
+  const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
+  REQUIRE(report);
+  CHECK(report->keys.filters == 3);
+  CHECK(report->keys.items == 3 + 500 + 20'000);
+  CHECK(report->keys.layers_most == grown.header().layer_count);
+  const Loaded loaded = load(disk);
+  REQUIRE(loaded.values.size() == 3);
+  CHECK(same(table_of(loaded, "one"), one));
+  CHECK(same(table_of(loaded, "grown"), grown));
+  CHECK(same(table_of(loaded, "large"), large));
+  CHECK(loaded.deadlines.at("one") == std::int64_t{0x7f} << 56);
+  CHECK(loaded.deadlines.at("grown") == keyspace::no_deadline);
+}
+
+TEST_CASE("slots that Redis has written as a number are its digits") {
+  const RedisHeader header{.item_count = 4, .bucket_count = 2};
+  const auto write_number = [](RdbText& text, std::string_view) { text.bytes += "\x05\xc1\xd2\x04"; };
+  RdbText text = begun();
+  append(text, "k", header, {"1234"}, write_number);
+  SimulatedDisk disk;
+  put(disk, text);
+  REQUIRE(convert_to(disk, ConvertRequest::Output::data_directory));
+  CHECK(slots_of(table_of(load(disk), "k")) == std::vector<std::string>{"1234"});
+
+  RdbText longer = begun();
+  append(longer, "k", {.item_count = 4, .bucket_count = 4}, {"12345678"}, write_number);
+  CHECK(refusal_of(longer) == "a layer of the filter has another length than it says");
+}
+
+TEST_CASE("cuckoo filters that no RedisBloom has are left out with the reason, and the next key is read") {
+  const RedisTable table = filled({.capacity = 4}, 1);
+  const auto refused = [&](RedisHeader header, std::vector<std::string> slots,
+                           std::uint64_t id = cuckoo::redis_id) {
+    RdbText text = begun();
+    append(text, "wrong", header, slots, write_plain, id);
+    return refusal_of(text);
+  };
+  const std::string no_filter = "this is no cuckoo filter of RedisBloom";
+  RedisHeader header = table.header();
+  CHECK(refused(header, {"abc"}) == no_filter);
+  header.bucket_count = 3;
+  CHECK(refused(header, {"abcdef"}) == no_filter);
+  CHECK(refused(table.header(), slots_of(table), cuckoo::redis_id - 1) ==
+        "an unknown version of RedisBloom or Sepal wrote it");
+  header = {.item_count = 1, .layer_count = 1025, .bucket_slots = 1};
+  CHECK(refused(header, std::vector<std::string>(1025, "x")) ==
+        "the filter has more than 1024 layers, the limit (layers_max)");
+
+  RdbText text = begun();
+  append(text, "wrong", table.header(), {"abc"});
+  append(text, "right", table.header(), slots_of(table));
+  SimulatedDisk disk;
+  put(disk, text);
+  const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
+  REQUIRE(report);
+  CHECK(report->keys.filters == 1);
+  CHECK(report->keys.refused_keys == std::vector<std::string>{"3:wrong"});
+  CHECK(same(table_of(load(disk), "right"), table));
+}
+
+TEST_CASE("a filter file holds no cuckoo filter, and the report says so") {
+  const RedisTable table = filled({.capacity = 4}, 1);
+  RdbText text = begun();
+  append(text, "k", table.header(), slots_of(table));
+  SimulatedDisk disk;
+  put(disk, text);
+  const auto report = convert_to(disk, ConvertRequest::Output::filter_files);
+  REQUIRE(report);
+  CHECK(report->keys.filters == 0);
+  CHECK(report->keys.refused.at("a filter file holds a Bloom filter, and this is a cuckoo filter") == 1);
+  CHECK(disk.list("out")->empty());
+}
+
+}  // namespace convert_cuckoo_test
