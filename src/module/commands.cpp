@@ -329,7 +329,7 @@ int run(RedisModuleCtx* context, RedisModuleString** arguments, int count) {
 }
 
 // For replicas and the AOF (effects.hpp); no other host has it.
-constexpr CommandFacts bf_shape_facts{
+constexpr bloom::CommandFacts bf_shape_facts{
     .name = "bf.shape",
     .arity = 3,
     .writes = true,
@@ -341,13 +341,13 @@ constexpr CommandFacts bf_shape_facts{
     .syntax = "key header"};
 
 struct Command {
-  const CommandFacts& facts;
+  const bloom::CommandFacts& facts;
   CommandFunction* function;
 };
 
 // At compile time: each request checks the arity, so it is a part of the function.
 template <Handler& handler, int arity>
-consteval Command command(const CommandFacts& facts) {
+consteval Command command(const bloom::CommandFacts& facts) {
   return facts.arity == arity ? Command{.facts = facts, .function = run<handler, arity>}
                               : throw "the arity is not that of the command";
 }
@@ -374,7 +374,7 @@ bool create_commands(RedisModuleCtx* context, const Settings& settings) {
   chosen = &settings;
   // The category comes before the commands that name it. Each command has one key, the word behind its name.
   return create_category(context) && std::ranges::all_of(commands, [&](const Command& command) {
-           const CommandFacts& facts = command.facts;
+           const bloom::CommandFacts& facts = command.facts;
            const char* const flags = facts.writes ? "write deny-oom"
                                      : facts.fast ? "readonly fast"
                                                   : "readonly";

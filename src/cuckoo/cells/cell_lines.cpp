@@ -2,75 +2,64 @@
 
 #include <algorithm>
 
+#include "cuckoo/cells/home_line.hpp"
+
 namespace sepal::cuckoo {
 
-// Rank: how many runs of this line's quotients end up to there. Select: the place of that many run ends,
-// counted from where the runs of earlier lines end.
 #if defined(__x86_64__)
 const bool has_bmi2 = Bmi2Bits::available();
 #endif
 
+// Rank: how many runs of this line's quotients end up to there. Select: the place of that many run ends,
+// counted from where the runs of earlier lines end.
 template <class Bits>
 [[gnu::always_inline]] inline CellLines::Slot CellLines::runs_end_by(std::uint32_t quotient) const {
   const Place home = place(quotient);
   const unsigned slots = shape_.slots_per_line();
+  const std::uint32_t line_count = shape_.line_count();
   const Slot earlier_end = home.line * slots + offset(home.line);
   unsigned rank = Bits::count(occupied(home.line) & low_bits(home.slot + 1));
   if (rank == 0) return earlier_end;
   const Place first = place(earlier_end);
   std::uint64_t skip = low_bits(first.slot);
-  for (std::uint32_t at = first.line; at < line_count_; ++at, skip = 0) {
+  for (std::uint32_t at = first.line; at < line_count; ++at, skip = 0) {
     const std::uint64_t ends = run_ends(at) & ~skip;
-    const unsigned here = Bits::count(ends);
-    if (rank <= here) return at * slots + Bits::select(ends, rank - 1) + 1;
-    rank -= here;
+    if (const std::uint64_t end = Bits::nth(ends, rank - 1); end != 0)
+      return at * slots + static_cast<unsigned>(std::countr_zero(end)) + 1;
+    rank -= Bits::count(ends);
   }
   return no_slot;
 }
 
-#if defined(__x86_64__)
-__attribute__((target("bmi2,popcnt"))) CellLines::Slot CellLines::runs_end_bmi2(
-    std::uint32_t quotient) const {
-  return runs_end_by<Bmi2Bits>(quotient);
-}
-#endif
-
-std::optional<CellLines::Slot> CellLines::runs_end(std::uint32_t quotient) const {
-#if defined(__x86_64__)
-  const Slot end = has_bmi2 ? runs_end_bmi2(quotient) : runs_end_by<PlainBits>(quotient);
-#else
-  const Slot end = runs_end_by<PlainBits>(quotient);
-#endif
-  return end == no_slot ? std::nullopt : std::optional<Slot>(end);
-}
-
-CellLines::Slot CellLines::first_free(Slot from) const {
-  while (from < slot_count()) {
-    const auto end = runs_end(from);
-    if (!end) return slot_count();
-    if (*end <= from) return from;
-    from = *end;
+template <class Bits>
+[[gnu::always_inline]] inline CellLines::Slot CellLines::first_free_by(Slot from) const {
+  const Slot slots = slot_count();
+  while (from < slots) {
+    const Slot end = runs_end_by<Bits>(from);
+    if (end <= from) return from;
+    from = end;
   }
-  return slot_count();
+  return slots;
 }
 
-std::optional<CellLines::Run> CellLines::run_of(std::uint32_t quotient) const {
-  const auto end = runs_end(quotient);
-  if (!end || *end <= quotient) return std::nullopt;
+template <class Bits>
+[[gnu::always_inline]] inline CellLines::Slot CellLines::run_begin_by(std::uint32_t quotient) const {
   const Place home = place(quotient);
-  const auto before = home.slot == 0
-                          ? std::optional<Slot>(home.line * shape_.slots_per_line() + offset(home.line))
-                          : runs_end(quotient - 1);
-  if (!before) return std::nullopt;
-  return Run{.begin = std::max(*before, quotient), .end = *end};
+  const Slot before = home.slot == 0 ? home.line * shape_.slots_per_line() + offset(home.line)
+                                     : runs_end_by<Bits>(quotient - 1);
+  return std::max(before, quotient);
 }
 
-std::uint32_t CellLines::count(std::uint32_t quotient, std::uint64_t remainder, std::uint32_t max) const {
-  if (!is_occupied(quotient)) return 0;
-  const auto end = runs_end(quotient);
-  if (!end || *end > slot_count()) return 0;
+// --- look-ups ---------------------------------------------------------------------------------------------
+
+template <class Bits>
+[[gnu::always_inline]] inline std::uint32_t CellLines::count_across_by(std::uint32_t quotient,
+                                                                       std::uint64_t remainder,
+                                                                       std::uint32_t max) const {
+  const Slot end = runs_end_by<Bits>(quotient);
+  if (end > slot_count()) return 0;
   std::uint32_t found = 0;
-  for (Slot slot = *end; slot > quotient;) {
+  for (Slot slot = end; slot > quotient;) {
     --slot;
     const std::uint64_t there = this->remainder(slot);
     if (there < remainder) break;
@@ -79,6 +68,18 @@ std::uint32_t CellLines::count(std::uint32_t quotient, std::uint64_t remainder, 
   }
   return found;
 }
+
+template <class Bits>
+[[gnu::always_inline]] inline std::uint32_t CellLines::count_by(std::uint32_t quotient,
+                                                                std::uint64_t remainder,
+                                                                std::uint32_t max) const {
+  const Place at = place(quotient);
+  const unsigned found = HomeLine<Bits>(line(at.line), shape_, at.slot).count(remainder);
+  if (found == HomeLine<Bits>::elsewhere) return count_across_by<Bits>(quotient, remainder, max);
+  return std::min(found, max);
+}
+
+// --- adds -------------------------------------------------------------------------------------------------
 
 void CellLines::move_up(Slot from, Slot to) {
   const unsigned slots = shape_.slots_per_line();
@@ -98,6 +99,51 @@ void CellLines::move_up(Slot from, Slot to) {
   }
 }
 
+template <class Bits>
+[[gnu::always_inline]] inline CellLines::Inserted CellLines::insert_across_by(std::uint32_t quotient,
+                                                                              std::uint64_t remainder,
+                                                                              std::uint32_t copies_max) {
+  const Slot end = runs_end_by<Bits>(quotient);
+  if (end > slot_count()) return Inserted::no_room;
+  const bool has_run = is_occupied(quotient);
+  Slot slot = end;
+  if (has_run) {
+    const Slot begin = run_begin_by<Bits>(quotient);
+    while (slot > begin && this->remainder(slot - 1) > remainder) --slot;
+    std::uint32_t copies = 0;
+    while (slot - copies > begin && this->remainder(slot - copies - 1) == remainder) ++copies;
+    if (copies >= copies_max) return Inserted::enough_copies;
+  }
+  const Slot free = first_free_by<Bits>(end);
+  if (free >= slot_count()) return Inserted::no_room;
+  const std::uint32_t home = shape_.line_of(quotient);
+  const std::uint32_t last = shape_.line_of(free);
+  for (std::uint32_t at = home + 1; at <= last; ++at)
+    if (offset(at) == offset_max) return Inserted::no_room;
+  const bool is_last = slot == end;
+  move_up(slot, free);
+  set_remainder(slot, remainder);
+  set_run_end(slot, is_last);
+  if (has_run && is_last) set_run_end(slot - 1, false);
+  if (!has_run) set_occupied(quotient, true);
+  for (std::uint32_t at = home + 1; at <= last; ++at) set_offset(at, offset(at) + 1);
+  return Inserted::yes;
+}
+
+template <class Bits>
+[[gnu::always_inline]] inline CellLines::Inserted CellLines::insert_by(std::uint32_t quotient,
+                                                                       std::uint64_t remainder,
+                                                                       std::uint32_t copies_max) {
+  const Place at = place(quotient);
+  switch (HomeLine<Bits>(line(at.line), shape_, at.slot).insert(remainder, copies_max)) {
+    case HomeLine<Bits>::Changed::yes: return Inserted::yes;
+    case HomeLine<Bits>::Changed::no: return Inserted::enough_copies;
+    default: return insert_across_by<Bits>(quotient, remainder, copies_max);
+  }
+}
+
+// --- removals ---------------------------------------------------------------------------------------------
+
 void CellLines::move_down(Slot from, Slot to) {
   const unsigned slots = shape_.slots_per_line();
   const unsigned bits = shape_.remainder_bits();
@@ -116,42 +162,11 @@ void CellLines::move_down(Slot from, Slot to) {
   }
 }
 
-bool CellLines::insert(std::uint32_t quotient, std::uint64_t remainder) {
-  const bool has_run = is_occupied(quotient);
-  const auto end = runs_end(quotient);
-  if (!end) return false;
-  if (!has_run && *end <= quotient) {
-    set_remainder(quotient, remainder);
-    set_run_end(quotient, true);
-    set_occupied(quotient, true);
-    return true;
-  }
-  const Slot free = first_free(*end);
-  if (free >= slot_count()) return false;
-  const std::uint32_t home = shape_.line_of(quotient);
-  const std::uint32_t last = shape_.line_of(free);
-  for (std::uint32_t at = home + 1; at <= last; ++at)
-    if (offset(at) == offset_max) return false;
-  Slot slot = *end;
-  if (has_run) {
-    const auto run = run_of(quotient);
-    if (!run) return false;
-    while (slot > run->begin && this->remainder(slot - 1) > remainder) --slot;
-  }
-  const bool is_last = slot == *end;
-  move_up(slot, free);
-  set_remainder(slot, remainder);
-  set_run_end(slot, is_last);
-  if (has_run && is_last) set_run_end(slot - 1, false);
-  if (!has_run) set_occupied(quotient, true);
-  for (std::uint32_t at = home + 1; at <= last; ++at) set_offset(at, offset(at) + 1);
-  return true;
-}
-
 // Walks the runs behind the one that ends at `run_end` - 1, with one cursor for the quotients and one for the
 // run ends, as long as each begins where the run before it ends.
 CellLines::Slot CellLines::last_moved(std::uint32_t quotient, Slot run_end) const {
   const unsigned slots = shape_.slots_per_line();
+  const std::uint32_t line_count = shape_.line_count();
   Slot end = run_end;
   Place next_quotient = place(quotient);
   std::uint64_t quotients = occupied(next_quotient.line) & ~low_bits(next_quotient.slot + 1);
@@ -159,14 +174,14 @@ CellLines::Slot CellLines::last_moved(std::uint32_t quotient, Slot run_end) cons
   std::uint64_t ends = run_ends(next_end.line) & ~low_bits(next_end.slot + 1);
   for (;;) {
     while (quotients == 0) {
-      if (++next_quotient.line >= line_count_ || next_quotient.line * slots >= end) return end - 1;
+      if (++next_quotient.line >= line_count || next_quotient.line * slots >= end) return end - 1;
       quotients = occupied(next_quotient.line);
     }
     const Slot home = next_quotient.line * slots + static_cast<unsigned>(std::countr_zero(quotients));
     if (home >= end) return end - 1;
     quotients &= quotients - 1;
     while (ends == 0) {
-      if (++next_end.line >= line_count_) return end - 1;
+      if (++next_end.line >= line_count) return end - 1;
       ends = run_ends(next_end.line);
     }
     end = next_end.line * slots + static_cast<unsigned>(std::countr_zero(ends)) + 1;
@@ -174,23 +189,78 @@ CellLines::Slot CellLines::last_moved(std::uint32_t quotient, Slot run_end) cons
   }
 }
 
-bool CellLines::remove(std::uint32_t quotient, std::uint64_t remainder) {
-  if (!is_occupied(quotient)) return false;
-  const auto run = run_of(quotient);
-  if (!run) return false;
-  Slot slot = run->begin;
-  while (slot < run->end && this->remainder(slot) < remainder) ++slot;
-  if (slot == run->end || this->remainder(slot) != remainder) return false;
-  const Slot last = last_moved(quotient, run->end);
-  if (run->end - run->begin == 1) {
+template <class Bits>
+[[gnu::always_inline]] inline bool CellLines::remove_across_by(std::uint32_t quotient,
+                                                               std::uint64_t remainder) {
+  const Slot end = runs_end_by<Bits>(quotient);
+  if (end > slot_count()) return false;
+  const Slot begin = run_begin_by<Bits>(quotient);
+  Slot slot = begin;
+  while (slot < end && this->remainder(slot) < remainder) ++slot;
+  if (slot >= end || this->remainder(slot) != remainder) return false;
+  const Slot last = last_moved(quotient, end);
+  if (end - begin == 1) {
     set_occupied(quotient, false);
-  } else if (slot == run->end - 1) {
+  } else if (slot == end - 1) {
     set_run_end(slot - 1, true);
   }
   move_down(slot, last);
   const std::uint32_t last_line = shape_.line_of(last);
   for (std::uint32_t at = shape_.line_of(quotient) + 1; at <= last_line; ++at) set_offset(at, offset(at) - 1);
   return true;
+}
+
+template <class Bits>
+[[gnu::always_inline]] inline bool CellLines::remove_by(std::uint32_t quotient, std::uint64_t remainder) {
+  const Place at = place(quotient);
+  const HomeLine<Bits> home(line(at.line), shape_, at.slot);
+  if (!home.has_run()) return false;
+  switch (home.remove(remainder)) {
+    case HomeLine<Bits>::Changed::yes: return true;
+    case HomeLine<Bits>::Changed::no: return false;
+    default: return remove_across_by<Bits>(quotient, remainder);
+  }
+}
+
+// --- the instructions of this processor -------------------------------------------------------------------
+
+#if defined(__x86_64__)
+__attribute__((target("bmi2,popcnt"))) std::uint32_t CellLines::count_bmi2(std::uint32_t quotient,
+                                                                           std::uint64_t remainder,
+                                                                           std::uint32_t max) const {
+  return count_by<Bmi2Bits>(quotient, remainder, max);
+}
+__attribute__((target("bmi2,popcnt"))) CellLines::Inserted CellLines::insert_bmi2(std::uint32_t quotient,
+                                                                                  std::uint64_t remainder,
+                                                                                  std::uint32_t copies_max) {
+  return insert_by<Bmi2Bits>(quotient, remainder, copies_max);
+}
+__attribute__((target("bmi2,popcnt"))) bool CellLines::remove_bmi2(std::uint32_t quotient,
+                                                                   std::uint64_t remainder) {
+  return remove_by<Bmi2Bits>(quotient, remainder);
+}
+#endif
+
+std::uint32_t CellLines::count(std::uint32_t quotient, std::uint64_t remainder, std::uint32_t max) const {
+#if defined(__x86_64__)
+  if (has_bmi2) return count_bmi2(quotient, remainder, max);
+#endif
+  return count_by<PlainBits>(quotient, remainder, max);
+}
+
+CellLines::Inserted CellLines::insert(std::uint32_t quotient, std::uint64_t remainder,
+                                      std::uint32_t copies_max) {
+#if defined(__x86_64__)
+  if (has_bmi2) return insert_bmi2(quotient, remainder, copies_max);
+#endif
+  return insert_by<PlainBits>(quotient, remainder, copies_max);
+}
+
+bool CellLines::remove(std::uint32_t quotient, std::uint64_t remainder) {
+#if defined(__x86_64__)
+  if (has_bmi2) return remove_bmi2(quotient, remainder);
+#endif
+  return remove_by<PlainBits>(quotient, remainder);
 }
 
 bool CellBuilder::add(std::uint32_t quotient, std::uint64_t remainder) {

@@ -21,7 +21,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "cuckoo/cells/line_bits.hpp"
@@ -29,6 +28,7 @@
 namespace sepal::cuckoo {
 
 inline constexpr unsigned remainder_bits_max = 48;
+inline constexpr unsigned line_offset_bits = 8;
 
 // How many quotients and lines a cell has.
 class CellShape {
@@ -44,9 +44,7 @@ class CellShape {
         slots_per_line_(static_cast<std::uint8_t>(slots_of_line(remainder_bits))) {}
 
   [[nodiscard]] static constexpr unsigned slots_of_line(unsigned remainder_bits) {
-    constexpr unsigned offset_bits = 8;
-    const unsigned slots = (line_bit_count - offset_bits) / (remainder_bits + 2);
-    return slots < word_bits ? slots : word_bits;
+    return slot_counts[remainder_bits];
   }
   // The most quotients that a cell of line_count_max lines has.
   [[nodiscard]] static constexpr std::uint32_t quotients_max(unsigned remainder_bits) {
@@ -59,7 +57,7 @@ class CellShape {
   // Lines with quotients, and those behind them.
   [[nodiscard]] std::uint32_t line_count() const {
     if (quotient_count_ == 0) return 0;
-    const std::uint32_t lines = (quotient_count_ + slots_per_line_ - 1) / slots_per_line_;
+    const std::uint32_t lines = line_of(quotient_count_ + slots_per_line_ - 1);
     const std::uint32_t spill = 1 + lines / 8;
     return lines + (spill < spill_max ? spill : spill_max);
   }
@@ -72,6 +70,15 @@ class CellShape {
 
  private:
   static constexpr std::uint32_t spill_max = 6;
+  // By the bits of a remainder. Look-ups make shapes, and a division would be a good part of them.
+  static constexpr auto slot_counts = [] {
+    std::array<std::uint8_t, remainder_bits_max + 1> all{};
+    for (unsigned bits = 0; bits <= remainder_bits_max; ++bits) {
+      const unsigned slots = (line_bit_count - line_offset_bits) / (bits + 2);
+      all[bits] = static_cast<std::uint8_t>(slots < word_bits ? slots : word_bits);
+    }
+    return all;
+  }();
 
   std::uint32_t quotient_count_ = 0;
   std::uint8_t remainder_bits_ = 0;
@@ -90,8 +97,7 @@ class CellShape {
 class CellLines {
  public:
   // `lines` has shape.byte_count() bytes; zeros are a cell without entries.
-  CellLines(const CellShape& shape, std::uint64_t* lines)
-      : shape_(shape), lines_(lines), line_count_(shape.line_count()) {}
+  CellLines(const CellShape& shape, std::uint64_t* lines) : shape_(shape), lines_(lines) {}
 
   [[nodiscard]] const CellShape& shape() const { return shape_; }
 
@@ -105,8 +111,9 @@ class CellLines {
 
   // --- writers --------------------------------------------------------------------------------------------
 
-  // False, with nothing changed, if there is no room.
-  [[nodiscard]] bool insert(std::uint32_t quotient, std::uint64_t remainder);
+  // Nothing is changed if there is no room, or if the entry is there `copies_max` times.
+  enum class Inserted : std::uint8_t { yes, no_room, enough_copies };
+  [[nodiscard]] Inserted insert(std::uint32_t quotient, std::uint64_t remainder, std::uint32_t copies_max);
   // False if the entry is not there.
   bool remove(std::uint32_t quotient, std::uint64_t remainder);
 
@@ -119,7 +126,7 @@ class CellLines {
   friend class CellBuilder;
   using Slot = std::uint32_t;
   static constexpr unsigned offset_max = 255;
-  static constexpr unsigned occupied_at = 8;
+  static constexpr unsigned occupied_at = line_offset_bits;
 
   [[nodiscard]] Line line(std::uint32_t at) const { return lines_ + std::size_t{at} * line_words; }
   [[nodiscard]] unsigned run_ends_at() const { return occupied_at + shape_.slots_per_line(); }
@@ -136,7 +143,7 @@ class CellLines {
   [[nodiscard]] std::uint64_t run_ends(std::uint32_t at) const {
     return load_bits(line(at), run_ends_at(), shape_.slots_per_line());
   }
-  [[nodiscard]] Slot slot_count() const { return line_count_ * shape_.slots_per_line(); }
+  [[nodiscard]] Slot slot_count() const { return shape_.line_count() * shape_.slots_per_line(); }
 
   struct Place {
     std::uint32_t line;
@@ -173,30 +180,47 @@ class CellLines {
     store_bits(line(at.line), occupied_at + at.slot, 1, occupied ? 1 : 0);
   }
 
+  // The functions below that end in `_by` are compiled twice, for the instructions of `Bits`.
+  template <class Bits>
+  [[nodiscard]] std::uint32_t count_by(std::uint32_t quotient, std::uint64_t remainder,
+                                       std::uint32_t max) const;
+  template <class Bits>
+  [[nodiscard]] Inserted insert_by(std::uint32_t quotient, std::uint64_t remainder, std::uint32_t copies_max);
+  template <class Bits>
+  [[nodiscard]] bool remove_by(std::uint32_t quotient, std::uint64_t remainder);
+  [[nodiscard]] std::uint32_t count_bmi2(std::uint32_t quotient, std::uint64_t remainder,
+                                         std::uint32_t max) const;
+  [[nodiscard]] Inserted insert_bmi2(std::uint32_t quotient, std::uint64_t remainder,
+                                     std::uint32_t copies_max);
+  bool remove_bmi2(std::uint32_t quotient, std::uint64_t remainder);
+  // Does the same as those, where one line is not enough.
+  template <class Bits>
+  [[nodiscard]] std::uint32_t count_across_by(std::uint32_t quotient, std::uint64_t remainder,
+                                              std::uint32_t max) const;
+  template <class Bits>
+  [[nodiscard]] Inserted insert_across_by(std::uint32_t quotient, std::uint64_t remainder,
+                                          std::uint32_t copies_max);
+  template <class Bits>
+  [[nodiscard]] bool remove_across_by(std::uint32_t quotient, std::uint64_t remainder);
   // The slot behind the last run whose quotient is at most this one; less than quotient + 1 if that slot is
-  // free. Nothing if the bytes contradict themselves.
-  [[nodiscard]] std::optional<Slot> runs_end(std::uint32_t quotient) const;
+  // free. no_slot if the bytes contradict themselves.
   static constexpr Slot no_slot = ~Slot{0};
   template <class Bits>
   [[nodiscard]] Slot runs_end_by(std::uint32_t quotient) const;
-  [[nodiscard]] Slot runs_end_bmi2(std::uint32_t quotient) const;
   // The first free slot from `from` on; slot_count() if there is none.
-  [[nodiscard]] Slot first_free(Slot from) const;
+  template <class Bits>
+  [[nodiscard]] Slot first_free_by(Slot from) const;
   // The slot before the first one, from `run_end` on, that is free or begins a run at its quotient's slot.
   [[nodiscard]] Slot last_moved(std::uint32_t quotient, Slot run_end) const;
-  // The run's slots; the quotient is occupied.
-  struct Run {
-    Slot begin;
-    Slot end;  // behind the last
-  };
-  [[nodiscard]] std::optional<Run> run_of(std::uint32_t quotient) const;
+  // The first slot of the quotient's run, which is there; no_slot if the bytes contradict themselves.
+  template <class Bits>
+  [[nodiscard]] Slot run_begin_by(std::uint32_t quotient) const;
   // Moves the slots [from, to) up by one, or [from + 1, to + 1) down by one, with their run ends.
   void move_up(Slot from, Slot to);
   void move_down(Slot from, Slot to);
 
   CellShape shape_;
   std::uint64_t* lines_;
-  std::uint32_t line_count_;
 };
 
 // Writes the entries of a cell in their order.
@@ -216,8 +240,9 @@ class CellBuilder {
 
 template <class To>
 bool CellLines::each(To to) const {
+  const std::uint32_t line_count = shape_.line_count();
   Slot next = 0;
-  for (std::uint32_t at = 0; at < line_count_; ++at) {
+  for (std::uint32_t at = 0; at < line_count; ++at) {
     for (std::uint64_t left = occupied(at); left != 0; left &= left - 1) {
       const Slot quotient = at * shape_.slots_per_line() + static_cast<unsigned>(std::countr_zero(left));
       if (quotient >= shape_.quotient_count()) return false;

@@ -34,15 +34,16 @@ inline void store_word(std::uint64_t* word, std::uint64_t value) {
   std::atomic_ref<std::uint64_t>(*word).store(value, std::memory_order_relaxed);
 }
 
-// `count` is 1 to 64; the field ends within the line.
-[[nodiscard]] inline std::uint64_t load_bits(const std::uint64_t* line, unsigned at, unsigned count) {
-  const std::uint64_t* const word = line + at / word_bits;
+// `count` is 1 to 64; the field ends within the line. Without a branch: whether a field lies in one word or
+// in two is as good as random.
+[[nodiscard, gnu::always_inline]] inline std::uint64_t load_bits(const std::uint64_t* line, unsigned at, unsigned count) {
+  const unsigned word = at / word_bits;
   const unsigned shift = at % word_bits;
-  std::uint64_t value = load_word(word) >> shift;
-  if (shift + count > word_bits) value |= load_word(word + 1) << (word_bits - shift);
-  return value & low_bits(count);
+  const unsigned next = word + 1 < line_words ? word + 1 : word;
+  const std::uint64_t above = (load_word(line + next) << 1) << (word_bits - 1 - shift);
+  return (load_word(line + word) >> shift | above) & low_bits(count);
 }
-inline void store_bits(Line line, unsigned at, unsigned count, std::uint64_t value) {
+[[gnu::always_inline]] inline void store_bits(Line line, unsigned at, unsigned count, std::uint64_t value) {
   std::uint64_t* const word = line + at / word_bits;
   const unsigned shift = at % word_bits;
   store_word(word, (load_word(word) & ~(low_bits(count) << shift)) | (value << shift));
@@ -100,12 +101,14 @@ inline void move_bits_down(Line line, unsigned from, unsigned to, unsigned by) {
   }
 }
 
-// How many bits are set, and the place of the bit that has `rank` set bits below it; there is one.
+// How many bits are set, and the bit that has `rank` set bits below it, at its place; 0: there is none.
+// `rank` is at most 63.
 struct PlainBits {
   [[nodiscard]] static unsigned count(std::uint64_t bits) {
     return static_cast<unsigned>(std::popcount(bits));
   }
-  [[nodiscard]] static unsigned select(std::uint64_t bits, unsigned rank) {
+  [[nodiscard]] static std::uint64_t nth(std::uint64_t bits, unsigned rank) {
+    if (rank >= count(bits)) return 0;
     // Steps of halves: how many bits are set in the lower half tells in which half the place is.
     unsigned at = 0;
     for (unsigned half = word_bits / 2; half != 0; half /= 2) {
@@ -114,7 +117,7 @@ struct PlainBits {
       rank -= below;
       at += half;
     }
-    return at;
+    return std::uint64_t{1} << at;
   }
 };
 
@@ -124,9 +127,9 @@ struct Bmi2Bits {
   [[nodiscard]] __attribute__((target("bmi2,popcnt"))) static unsigned count(std::uint64_t bits) {
     return static_cast<unsigned>(std::popcount(bits));
   }
-  [[nodiscard]] __attribute__((target("bmi2,popcnt"))) static unsigned select(std::uint64_t bits,
-                                                                              unsigned rank) {
-    return static_cast<unsigned>(std::countr_zero(_pdep_u64(std::uint64_t{1} << rank, bits)));
+  [[nodiscard]] __attribute__((target("bmi2,popcnt"))) static std::uint64_t nth(std::uint64_t bits,
+                                                                                unsigned rank) {
+    return _pdep_u64(std::uint64_t{1} << rank, bits);
   }
   [[nodiscard]] static bool available() {
     return __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");

@@ -48,6 +48,28 @@ class alignas(64) Cell {
   // fraction is not in its range any more. `lines` is null for a cell that has none yet.
   template <class Read>
   [[nodiscard]] bool read(std::uint64_t fraction, Read read) const;
+  // Whether the fraction is in its range while it has this form.
+  [[nodiscard]] bool covers(const Form& form, std::uint64_t fraction) const {
+    return form.depth == 0 || (fraction ^ first_) >> (word_bits - form.depth) == 0;
+  }
+  // A read in two parts, so that memory comes meanwhile.
+  struct Begun {
+    const Cell* cell = nullptr;
+    std::uint32_t version = 0;
+    Form form;                       // form and lines may not belong together
+    std::uint64_t* lines = nullptr;  // do not read them yet
+  };
+  [[nodiscard]] Begun begin_read() const {
+    const std::uint32_t version = version_.load(std::memory_order_acquire);
+    return {.cell = this,
+            .version = version,
+            .form = form_now(),
+            .lines = lines_.load(std::memory_order_relaxed)};
+  }
+  // Calls read(form, lines). False: a writer has changed the cell since begin_read(), and what was read, if
+  // anything, does not count.
+  template <class Read>
+  [[nodiscard]] static bool end_read(const Begun& begun, Read read);
   // Any thread; exact at some instant of each.
   [[nodiscard]] std::uint64_t item_count() const { return items_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t change_count() const { return changes_.load(std::memory_order_relaxed); }
@@ -66,10 +88,7 @@ class alignas(64) Cell {
   // --- with the lock, or no other thread knows the cell ---------------------------------------------------
 
   [[nodiscard]] Form form() const { return form_now(); }
-  [[nodiscard]] bool covers(std::uint64_t fraction) const {
-    const unsigned depth = form().depth;
-    return depth == 0 || (fraction ^ first_) >> (word_bits - depth) == 0;
-  }
+  [[nodiscard]] bool covers(std::uint64_t fraction) const { return covers(form(), fraction); }
   [[nodiscard]] std::uint64_t* lines() const { return lines_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool owns_lines() const { return owns_lines_; }
   void set(const Form& form, std::uint64_t* lines, bool owns_lines);
@@ -134,23 +153,27 @@ class alignas(64) Cell {
 };
 
 template <class Read>
+bool Cell::end_read(const Begun& begun, Read read) {
+  const std::atomic<std::uint32_t>& version = begun.cell->version_;
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if ((begun.version & 1) != 0 || version.load(std::memory_order_relaxed) != begun.version) return false;
+  read(begun.form, begun.lines);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return version.load(std::memory_order_relaxed) == begun.version;
+}
+
+template <class Read>
 bool Cell::read(std::uint64_t fraction, Read read) const {
   for (;;) {
-    const std::uint32_t before = version_.load(std::memory_order_acquire);
-    if ((before & 1) != 0) {
-      // The writer may have lost its core.
-      std::this_thread::yield();
-      continue;
-    }
-    const Form form = form_of(form_.load(std::memory_order_relaxed));
-    std::uint64_t* const lines = lines_.load(std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_acquire);
-    // Form and lines belong together: only then may they be read.
-    if (version_.load(std::memory_order_relaxed) != before) continue;
-    if (form.depth != 0 && (fraction ^ first_) >> (word_bits - form.depth) != 0) return false;
-    read(form, lines);
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (version_.load(std::memory_order_relaxed) == before) return true;
+    const Begun begun = begin_read();
+    bool covered = false;
+    const auto read_covered = [&](const Form& form, std::uint64_t* lines) {
+      covered = covers(form, fraction);
+      if (covered) read(form, lines);
+    };
+    if (end_read(begun, read_covered)) return covered;
+    // The writer may have lost its core.
+    if ((begun.version & 1) != 0) std::this_thread::yield();
   }
 }
 

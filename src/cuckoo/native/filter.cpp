@@ -14,6 +14,8 @@ namespace {
 
 constexpr unsigned number_bits = 32;
 constexpr unsigned removed_bit = 40;
+// The items that are fetched together.
+constexpr std::size_t window = 32;
 
 Fingerprint record_of(std::uint64_t hash, std::uint64_t number, std::uint32_t layer, bool removed) {
   return {.low = hash,
@@ -53,6 +55,11 @@ class Told {
 
 }  // namespace
 
+struct Filter::Sought {
+  std::uint64_t hash;
+  ItemPlace at;
+};
+
 Filter::Filter(const Plan& plan)
     : Value(own_kind), plan_(plan), identity_(value::new_identity()), stills_(std::make_shared<Stills>()) {
   take_own(value::heap_footprint(sizeof(Filter)) + value::heap_footprint(sizeof(Stills)));
@@ -88,43 +95,53 @@ Layer* Filter::layer_made(std::uint32_t index, Memory& memory) {
   return made.release();
 }
 
-// --- look-ups
-// -----------------------------------------------------------------------------------------------
-
-bool Filter::contains(std::uint64_t hash) const {
-  const ItemPlace at = cuckoo::place_of(hash, plan_.root_count);
-  // From the newest on, as removals: an item that was added to an older layer, and then taken from a newer
-  // one, is not missed.
-  for (std::uint32_t index = layer_count(); index-- > 0;)
-    if (layer(index).count(at, 1) != 0) return true;
-  return false;
-}
+// --- look-ups ---------------------------------------------------------------------------------------------
 
 // In windows: the cells of all items of a window are fetched together, then their lines, then the steps are
-// made.
-template <class Step>
-void Filter::each_hash(std::span<const std::string_view> items, Step step) const {
-  constexpr std::size_t window = 32;
-  if (items.size() == 1) return step(hash_of(items.front()));
-  std::array<std::uint64_t, window> hashes;
+// made. `number` counts the items of a window.
+template <class Fetch, class Step>
+void Filter::each_item(std::span<const std::string_view> items, Fetch fetch, Step step) const {
+  std::array<Sought, window> sought;
   const std::uint32_t layers = layer_count();
   for (; !items.empty(); items = items.subspan(std::min(window, items.size()))) {
     const std::size_t count = std::min(window, items.size());
-    for (std::size_t at = 0; at < count; ++at) {
-      hashes[at] = hash_of(items[at]);
-      for (std::uint32_t index = 0; index < layers; ++index)
-        layer(index).prefetch_cell(cuckoo::place_of(hashes[at], plan_.root_count));
+    for (std::size_t number = 0; number < count; ++number) {
+      const std::uint64_t hash = hash_of(items[number]);
+      sought[number] = {.hash = hash, .at = cuckoo::place_of(hash, plan_.root_count)};
+      for (std::uint32_t index = 0; index < layers && count > 1; ++index)
+        layer(index).prefetch_cell(sought[number].at);
     }
-    for (std::size_t at = 0; at < count; ++at)
-      for (std::uint32_t index = 0; index < layers; ++index)
-        layer(index).prefetch_line(cuckoo::place_of(hashes[at], plan_.root_count));
-    for (std::size_t at = 0; at < count; ++at) step(hashes[at]);
+    for (std::size_t number = 0; number < count; ++number) fetch(number, sought[number]);
+    for (std::size_t number = 0; number < count; ++number) step(sought[number], number);
   }
 }
 
 void Filter::contains(std::span<const std::string_view> items, std::span<bool> present) const {
-  std::size_t at = 0;
-  each_hash(items, [&](std::uint64_t hash) { present[at++] = contains(hash); });
+  // From the newest layer on, as removals: an item that was added to an older layer, and then taken from a
+  // newer one, is not missed.
+  const std::uint32_t newest = layer_count() - 1;
+  std::array<Layer::Look, window> looks;
+  const auto fetch = [&](std::size_t number, const Sought& item) {
+    looks[number] = layer(newest).begin_look(item.at);
+    for (std::uint32_t index = 0; index < newest; ++index) (void)layer(index).begin_look(item.at);
+  };
+  const auto look = [&](const Sought& item, std::size_t number) {
+    bool found = layer(newest).end_look(looks[number], item.at);
+    for (std::uint32_t index = newest; index-- > 0 && !found;) found = layer(index).count(item.at, 1) != 0;
+    present[number] = found;
+    if (number + 1 == window) present = present.subspan(window);
+  };
+  each_item(items, fetch, look);
+}
+
+template <class Step>
+void Filter::change_each(std::span<const std::string_view> items, Step step) {
+  const std::uint32_t layers = layer_count();
+  const auto fetch = [&](std::size_t /*number*/, const Sought& item) {
+    for (std::uint32_t index = 0; index < layers && items.size() > 1; ++index)
+      (void)layer(index).begin_look(item.at);
+  };
+  each_item(items, fetch, [&](const Sought& item, std::size_t /*number*/) { step(item); });
 }
 
 std::uint64_t Filter::count(std::string_view item) const {
@@ -138,8 +155,8 @@ std::uint64_t Filter::count(std::string_view item) const {
 
 // All who add an item lock its cell of the oldest layer first, and hold that lock to the end. So of several
 // who add it if it is absent, one adds it. Locks of several layers are taken from the oldest to the newest.
-Filter::AddOutcome Filter::add(std::uint64_t hash, AddIf condition, Memory& memory, Fingerprint& record) {
-  const ItemPlace at = cuckoo::place_of(hash, plan_.root_count);
+Filter::AddOutcome Filter::add(const Sought& item, AddIf condition, Memory& memory, Fingerprint& record) {
+  const ItemPlace& at = item.at;
   const bool scaling = plan_.options.scaling();
   Cell* home = &layer(0).lock(at);
   const auto unlock = [](Cell* cell) { cell->unlock(); };
@@ -172,7 +189,7 @@ Filter::AddOutcome Filter::add(std::uint64_t hash, AddIf condition, Memory& memo
   unlock(home);
   if (put == Put::no_room) return refused(Refusal::full);
   if (put == Put::no_memory) return refused(Refusal::no_memory);
-  record = record_of(hash, number, index, false);
+  record = record_of(item.hash, number, index, false);
   return {.added = true};
 }
 
@@ -183,17 +200,16 @@ bool Filter::contains_locked(const ItemPlace& at, const Cell& home) const {
   return false;
 }
 
-bool Filter::remove(std::uint64_t hash, Memory& memory, Fingerprint& record) {
-  const ItemPlace at = cuckoo::place_of(hash, plan_.root_count);
+bool Filter::remove(const Sought& item, Memory& memory, Fingerprint& record) {
   const Changer by{.memory = memory, .stills = *stills_, .account = account_};
   for (std::uint32_t index = layer_count(); index-- > 0;) {
-    Cell& cell = layer(index).lock(at);
+    Cell& cell = layer(index).lock(item.at);
     std::uint64_t number = 0;
-    const bool taken = layer(index).take(cell, at, by, number);
+    const bool taken = layer(index).take(cell, item.at, by, number);
     cell.unlock();
     if (!taken) continue;
     if (!plan_.options.scaling()) taken_.fetch_sub(1, std::memory_order_relaxed);
-    record = record_of(hash, number, index, true);
+    record = record_of(item.hash, number, index, true);
     return true;
   }
   return false;
@@ -204,9 +220,9 @@ bool Filter::add(std::span<const std::string_view> items, AddIf condition, Memor
   outcomes.clear();
   if (recorder != nullptr && !recorder->begin()) return false;
   Told told(recorder, items.size());
-  each_hash(items, [&](std::uint64_t hash) {
+  change_each(items, [&](const Sought& item) {
     Fingerprint record;
-    outcomes.push_back(add(hash, condition, memory, record));
+    outcomes.push_back(add(item, condition, memory, record));
     if (outcomes.back().added) told.add(record);
   });
   told.end();
@@ -218,9 +234,9 @@ bool Filter::remove(std::span<const std::string_view> items, Memory& memory, std
   if (recorder != nullptr && !recorder->begin()) return false;
   Told told(recorder, items.size());
   std::size_t at = 0;
-  each_hash(items, [&](std::uint64_t hash) {
+  change_each(items, [&](const Sought& item) {
     Fingerprint record;
-    removed[at] = remove(hash, memory, record);
+    removed[at] = remove(item, memory, record);
     if (removed[at]) told.add(record);
     ++at;
   });

@@ -117,8 +117,7 @@ bool Layer::complete() {
   return true;
 }
 
-// --- look-ups
-// -----------------------------------------------------------------------------------------------
+// --- look-ups ---------------------------------------------------------------------------------------------
 
 Cell& Layer::lock(const ItemPlace& at) const {
   for (;;) {
@@ -142,6 +141,20 @@ std::uint32_t Layer::count(const ItemPlace& at, std::uint32_t max) const {
   while (!find(at).read(at.fraction, read)) {
   }
   return found;
+}
+
+bool Layer::end_look(const Look& look, const ItemPlace& at) const {
+  bool covered = false;
+  std::uint32_t found = 0;
+  const auto read = [&](const Cell::Form& form, std::uint64_t* lines) {
+    covered = look.begun.cell->covers(form, at.fraction);
+    if (covered && lines != nullptr)
+      found = CellLines(form.shape, lines).count(look.entry.quotient, look.entry.remainder, 1);
+  };
+  // A writer was there meanwhile: the look-up begins anew.
+  if (!Cell::end_read(look.begun, read) || !covered) [[unlikely]]
+    return count(at, 1) != 0;
+  return found != 0;
 }
 
 std::uint32_t Layer::count_locked(const Cell& cell, const ItemPlace& at) const {
@@ -194,12 +207,14 @@ Put Layer::put(Cell*& cell, const ItemPlace& at, const Changer& by, std::uint64_
     const Cell::Form form = cell->form();
     const Entry entry = entry_of(form, at.fraction);
     CellLines lines(form.shape, cell->lines());
-    Put done = Put::no_room;
-    if (lines.count(entry.quotient, entry.remainder, copies_in_slots) == copies_in_slots) {
-      done = put_extra(*cell, number_of(form, entry), by);
-    } else if (!is_full(*cell, by) && lines.insert(entry.quotient, entry.remainder)) {
-      done = Put::done;
+    CellLines::Inserted inserted = CellLines::Inserted::no_room;
+    if (!is_full(*cell, by)) {
+      inserted = lines.insert(entry.quotient, entry.remainder, copies_in_slots);
+    } else if (lines.count(entry.quotient, entry.remainder, copies_in_slots) == copies_in_slots) {
+      inserted = CellLines::Inserted::enough_copies;
     }
+    Put done = inserted == CellLines::Inserted::yes ? Put::done : Put::no_room;
+    if (inserted == CellLines::Inserted::enough_copies) done = put_extra(*cell, number_of(form, entry), by);
     if (done == Put::done) {
       cell->count_added();
       number = cell->count_change(by.recorded);
@@ -355,10 +370,9 @@ bool Layer::take(Cell& cell, const ItemPlace& at, const Changer& by, std::uint64
   const Cell::Form form = cell.form();
   const Entry entry = entry_of(form, at.fraction);
   CellLines lines(form.shape, cell.lines());
-  const std::uint32_t there = lines.count(entry.quotient, entry.remainder, copies_in_slots);
-  if (there == 0) return false;
-  if (there < copies_in_slots || !take_extra(cell, number_of(form, entry), by))
-    lines.remove(entry.quotient, entry.remainder);
+  // An entry that has a count has all of copies_in_slots in slots.
+  const bool counted = !cell.extras().empty() && take_extra(cell, number_of(form, entry), by);
+  if (!counted && !lines.remove(entry.quotient, entry.remainder)) return false;
   cell.count_removed();
   number = cell.count_change(by.recorded);
   if (!plan().fixed() && is_small(cell.slots_used(), form.shape)) shrink(cell, by);

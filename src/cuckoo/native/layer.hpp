@@ -76,6 +76,10 @@ class Layer {
 
   // --- any thread inside the gate -------------------------------------------------------------------------
 
+  struct Entry {
+    std::uint32_t quotient;
+    std::uint64_t remainder;
+  };
   // The cell may have been split since.
   [[nodiscard]] Cell& find(const ItemPlace& at) const {
     const Directory& directory = *directory_.load(std::memory_order_acquire);
@@ -94,15 +98,22 @@ class Layer {
   [[nodiscard]] std::uint32_t count(const ItemPlace& at, std::uint32_t max) const;
   // The same for a caller who has locked the cell that has the place.
   [[nodiscard]] std::uint32_t count_locked(const Cell& cell, const ItemPlace& at) const;
-  // What a look-up reads first, and then.
+  // What a look-up or a change reads first.
   void prefetch_cell(const ItemPlace& at) const { __builtin_prefetch(&find(at)); }
-  void prefetch_line(const ItemPlace& at) const {
-    const Cell& cell = find(at);
-    const auto* const lines = static_cast<const std::uint64_t*>(cell.lines_address());
-    const Cell::Form form = cell.form_now();
-    if (lines != nullptr)
-      __builtin_prefetch(CellLines::first_read(form.shape, lines, entry_of(form, at.fraction).quotient));
+  // A look-up in two parts: the first fetches the line that the second reads.
+  struct Look {
+    Cell::Begun begun;
+    Entry entry;
+  };
+  [[nodiscard]] Look begin_look(const ItemPlace& at) const {
+    const Cell::Begun begun = find(at).begin_read();
+    const Entry entry = entry_of(begun.form, at.fraction);
+    if (begun.lines != nullptr)
+      __builtin_prefetch(CellLines::first_read(begun.form.shape, begun.lines, entry.quotient));
+    return {.begun = begun, .entry = entry};
   }
+  // Whether the item's identity is there.
+  [[nodiscard]] bool end_look(const Look& look, const ItemPlace& at) const;
   // All of them.
   [[nodiscard]] std::uint64_t count_all(const ItemPlace& at) const;
   // Calls visit(cell) for each cell, in the order of roots and fractions. With the gate closed it sees all of
@@ -145,10 +156,6 @@ class Layer {
     }
     unsigned depth;
     std::vector<std::atomic<Cell*>> cells;
-  };
-  struct Entry {
-    std::uint32_t quotient;
-    std::uint64_t remainder;
   };
 
   [[nodiscard]] static std::uint64_t head_bytes(std::uint64_t cell_count, std::uint64_t entry_count);

@@ -29,7 +29,7 @@ class Model {
 
   void add() {
     const Entry entry = any();
-    if (!lines().insert(entry.first, entry.second)) return;
+    if (lines().insert(entry.first, entry.second, all) != CellLines::Inserted::yes) return;
     ++counts_[entry];
     entries_.push_back(entry);
   }
@@ -118,7 +118,7 @@ TEST_CASE("a cell is filled until it has no room, and refuses without a change")
     const auto quotient = static_cast<std::uint32_t>(random() % 500);
     const std::uint64_t remainder = random() & low_bits(shape.remainder_bits());
     const auto before = words;
-    if (lines.insert(quotient, remainder)) {
+    if (lines.insert(quotient, remainder, 1000) == CellLines::Inserted::yes) {
       ++added;
     } else {
       ++failures;
@@ -168,6 +168,23 @@ TEST_CASE("fields of bits move within a line") {
     }
     for (unsigned at = 0; at < line_bit_count; ++at)
       REQUIRE(expected[at] == ((line[at / 64] >> (at % 64) & 1) != 0));
+  }
+}
+
+TEST_CASE("the bit that has so many set bits below it is found with any instructions") {
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 2000; ++round) {
+    const std::uint64_t bits = round % 2 == 0 ? random() : random() & random() & random();
+    std::vector<std::uint64_t> each;
+    for (std::uint64_t left = bits; left != 0; left &= left - 1) each.push_back(left & -left);
+    REQUIRE(PlainBits::count(bits) == each.size());
+    for (unsigned rank = 0; rank < word_bits; ++rank) {
+      const std::uint64_t expected = rank < each.size() ? each[rank] : 0;
+      REQUIRE(PlainBits::nth(bits, rank) == expected);
+#if defined(__x86_64__)
+      if (Bmi2Bits::available()) REQUIRE(Bmi2Bits::nth(bits, rank) == expected);
+#endif
+    }
   }
 }
 

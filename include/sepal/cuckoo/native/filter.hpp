@@ -122,13 +122,15 @@ class Filter final : public value::Value {
   [[nodiscard]] Layer& layer(std::uint32_t index) const {
     return *layers_[index].load(std::memory_order_acquire);
   }
-  [[nodiscard]] bool contains(std::uint64_t hash) const;
+  struct Sought;
   [[nodiscard]] bool contains_locked(const ItemPlace& at, const Cell& home) const;
-  // Calls step(hash) for each item, with what it reads first fetched ahead.
+  // Calls fetch(number, item), and then step(item, number), for each item.
+  template <class Fetch, class Step>
+  void each_item(std::span<const std::string_view> items, Fetch fetch, Step step) const;
   template <class Step>
-  void each_hash(std::span<const std::string_view> items, Step step) const;
-  AddOutcome add(std::uint64_t hash, AddIf condition, Memory& memory, Fingerprint& record);
-  bool remove(std::uint64_t hash, Memory& memory, Fingerprint& record);
+  void change_each(std::span<const std::string_view> items, Step step);
+  AddOutcome add(const Sought& item, AddIf condition, Memory& memory, Fingerprint& record);
+  bool remove(const Sought& item, Memory& memory, Fingerprint& record);
   // Null: no memory.
   Layer* layer_made(std::uint32_t index, Memory& memory);
   enum class Repeated : std::uint8_t { done, not_yet, impossible };
