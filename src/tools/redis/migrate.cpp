@@ -1,22 +1,19 @@
 #include "tools/redis/migrate.hpp"
 
-#include <sepal/base/assert.hpp>
-
 #include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
-#include <random>
 #include <span>
 #include <string_view>
 #include <utility>
 
 #include "tools/redis/bitmap_imports.hpp"
+#include "tools/redis/filter_mover.hpp"
 #include "tools/redis/redis_connection.hpp"
 #include "tools/redis/remote_key.hpp"
 #include "tools/redis/string_mover.hpp"
 #include "tools/redis/tls_flags.hpp"
-#include "tools/shell/seed.hpp"
 #include "tools/shell/text.hpp"
 
 namespace sepal::tools {
@@ -28,21 +25,6 @@ constexpr std::string_view scan_count = "512";
 // A server runs the requests that it has received in one go, and its other clients wait meanwhile. These
 // bounds keep that short.
 constexpr std::size_t keys_at_once = 256;
-constexpr std::int64_t small_filter_bytes = 64 << 10;
-constexpr std::int64_t dumped_at_once_bytes = 512 << 10;
-// A key counts as so many bytes in the progress.
-constexpr std::uint64_t key_weight = 512;
-constexpr std::size_t samples_max = 64;
-constexpr std::size_t questions_per_sample = 1000;
-
-struct Sample {
-  std::uint32_t database = 0;
-  std::string key;
-  FilterFigures figures;
-};
-
-// What is to be done with a filter.
-enum class Verdict : std::uint8_t { copy, same, deadline, conflict };
 
 class Migration {
  public:
@@ -224,10 +206,10 @@ class Migration {
   }
 
   void weigh(const RemoteKey& key) {
-    if (key.is_filter) total_weight_ += weight_of(key);
+    if (key.is_filter) total_weight_ += FilterMover::weight_of(key);
     if (key.is_string) total_weight_ += key.string_bytes;
     if (!request_.only_report) return;
-    if (key.is_filter) return count_copied(key);
+    if (key.is_filter) return FilterMover::count(key, report_.keys);
     if (!key.is_string) return note_left(key);
     ++report_.keys.strings;
     report_.keys.string_bytes += key.string_bytes;
@@ -242,32 +224,24 @@ class Migration {
   // A key that is not copied, as it is neither a filter nor a string that the server tells about. A key that
   // was removed meanwhile is none of these.
   void note_left(const RemoteKey& key) {
-    const bool is_gone = key.type == "none" || key.type == filter_type || key.type == string_type;
-    if (!key.refusal.empty()) return refuse(key, key.refusal);
+    const bool is_gone =
+        key.type == "none" || key.type == bloom_type || key.type == cuckoo_type || key.type == string_type;
+    if (!key.refusal.empty()) return report_.keys.refuse(readable_key(key.refusal), database_, key.key);
     if (!is_gone) report_.keys.leave(key.type, database_, key.key);
-  }
-
-  static std::uint64_t weight_of(const RemoteKey& filter) {
-    return key_weight + static_cast<std::uint64_t>(std::max<std::int64_t>(0, filter.figures.bytes));
-  }
-
-  void count_copied(const RemoteKey& filter) {
-    ++report_.keys.filters;
-    report_.keys.items += static_cast<std::uint64_t>(std::max<std::int64_t>(0, filter.figures.items));
-    report_.keys.bytes += static_cast<std::uint64_t>(std::max<std::int64_t>(0, filter.figures.bytes));
   }
 
   // --- moving ---------------------------------------------------------------------------------------------
 
   Result<void> move() {
     progress_.begin("moving", total_weight_, "bytes");
-    strings_.emplace(
-        StringMover::Parts{.source = *source_,
-                           .target = *target_,
-                           .report = report_,
-                           .how = deadline_question(),
-                           .advance = [this](std::uint64_t weight) { advance(weight); },
-                           .select = [this](std::uint32_t database) { return select(database); }});
+    const MoveParts parts{.source = *source_,
+                          .target = *target_,
+                          .report = report_,
+                          .how = deadline_question(),
+                          .advance = [this](std::uint64_t weight) { advance(weight); },
+                          .select = [this](std::uint32_t database) { return select(database); }};
+    filters_.emplace(parts);
+    strings_.emplace(parts);
     for (const std::uint32_t database : databases_) {
       if (auto done = select(database); !done) return done;
       database_ = database;
@@ -294,7 +268,7 @@ class Migration {
     }
     const auto there = examine(*target_, names, target_how_);
     if (!there) return there.error();
-    if (auto done = move_filters(here, *there); !done) return done;
+    if (auto done = filters_->move(database_, here, *there); !done) return done;
     std::vector<StringPair> strings;
     for (std::size_t i = 0; i < here.size(); ++i) {
       if (!here[i].is_string) continue;
@@ -310,234 +284,20 @@ class Migration {
     return strings_->move(database_, strings);
   }
 
-  // `there` has what the target has under the keys of `filters`. Strings are left out.
-  Result<void> move_filters(const RemoteKeys& filters, const RemoteKeys& there) {
-    SEPAL_ASSERT(filters.size() == there.size(), "the target was not asked about each key of the source");
-    std::vector<const RemoteKey*> small;
-    std::int64_t small_bytes = 0;
-    for (std::size_t i = 0; i < filters.size(); ++i) {
-      if (!filters[i].is_filter) continue;
-      const auto differs = needs_copy(filters[i], there[i]);
-      if (!differs) return differs.error();
-      if (!*differs) continue;
-      if (filters[i].figures.bytes > small_filter_bytes) {
-        if (auto done = copy_large(filters[i]); !done) return done;
-        continue;
-      }
-      small.push_back(&filters[i]);
-      small_bytes += filters[i].figures.bytes;
-      if (small_bytes < dumped_at_once_bytes) continue;
-      if (auto done = copy_small(small); !done) return done;
-      small.clear();
-      small_bytes = 0;
-    }
-    return copy_small(small);
-  }
-
-  // Clients have added to a target that has more items, and a copy would lose these. All else that differs is
-  // an older state of the source, or what a run that was ended has left.
-  [[nodiscard]] Verdict verdict(const RemoteKey& source, const RemoteKey& target) const {
-    if (!target.is_filter) return target.type == "none" ? Verdict::copy : Verdict::conflict;
-    if (source.figures.alike(target.figures))
-      return same_deadline(source, target, deadline_question()) ? Verdict::same : Verdict::deadline;
-    return target.figures.items > source.figures.items ? Verdict::conflict : Verdict::copy;
-  }
-
-  // False: there is nothing to copy.
-  Result<bool> needs_copy(const RemoteKey& source, const RemoteKey& target) {
-    const Verdict what = verdict(source, target);
-    if (what == Verdict::copy) return true;
-    advance(weight_of(source));
-    if (what == Verdict::conflict) {
-      refuse(source, target.is_filter ? "the target's filter has more items, so it is left alone"
-                                      : value_in_the_way(target));
-      return false;
-    }
-    ++report_.same;
-    if (what == Verdict::deadline) {
-      ++report_.deadlines;
-      if (auto done = set_deadline(*target_, source.key, source.deadline); !done) return done.error();
-    }
-    // Copies of earlier runs are checked as well.
-    sample(source);
-    return false;
-  }
-
-  void refuse(const RemoteKey& filter, const std::string& why) {
-    // A server's words go to a terminal.
-    report_.keys.refuse(readable_key(why), database_, filter.key);
-  }
-
   void advance(std::uint64_t weight) {
     weight_done_ += weight;
     progress_.update(weight_done_, weight_done_);
   }
 
-  Result<void> copy_small(std::span<const RemoteKey* const> filters) {
-    // Two pipelines: all dumps from the source, then all restores to the target. Each request has exactly one
-    // reply, in order, so every reply is taken, whatever it says.
-    for (const RemoteKey* filter : filters) source_->add({"DUMP", filter->key});
-    std::vector<const RemoteKey*> sent;
-    for (const RemoteKey* filter : filters) {
-      const auto dump = source_->receive();
-      if (!dump) return dump.error();
-      if (dump->view().is_error()) {
-        refuse(*filter, std::string(dump->view().text()));
-      } else if (dump->view().is_null()) {
-        ++report_.keys.others["gone before they were copied"];
-      } else {
-        // ABSTTL: the deadline is a time, and 0 is none. If the deadline is past, the server answers OK all
-        // the same, and BF.INFO behind it finds no key: see arrived().
-        target_->add({"RESTORE", filter->key, std::to_string(filter->deadline), dump->view().text(),
-                      "REPLACE", "ABSTTL"});
-        target_->add({"BF.INFO", filter->key});
-        sent.push_back(filter);
-      }
-    }
-    for (const RemoteKey* filter : sent) {
-      const auto restored = target_->receive();
-      if (!restored) return restored.error();
-      const auto info = target_->receive();
-      if (!info) return info.error();
-      arrived(*filter, restored->view(), info->view());
-    }
-    for (const RemoteKey* filter : filters) advance(weight_of(*filter));
-    return {};
-  }
-
-  // `filter` has the figures of the source before the copy. Clients may have added to the source meanwhile,
-  // so more items are right, and fewer are a fault.
-  void arrived(const RemoteKey& filter, ReplyView stored, ReplyView info) {
-    if (stored.is_error()) return refuse(filter, std::string(stored.text()));
-    const bool past = filter.deadline != keyspace::no_deadline && info.is_error();
-    if (past) return static_cast<void>(++report_.keys.others["past their deadline"]);
-    if (info.is_error()) return refuse(filter, std::string(info.text()));
-    if (figures_of(info).items < filter.figures.items) return refuse(filter, "it arrived with fewer items");
-    count_copied(filter);
-    sample(filter);
-  }
-
-  Result<void> copy_large(const RemoteKey& filter) {
-    const auto refused = copy_pieces(filter);
-    if (!refused) return refused.error();
-    if (!refused->empty()) {
-      refuse(filter, *refused);
-      return {};
-    }
-    // Pieces carry no deadline. If the run ends before this line, the next run finds the same figures and
-    // another deadline, and sets it (Verdict::deadline).
-    if (filter.deadline != keyspace::no_deadline) {
-      if (auto done = set_deadline(*target_, filter.key, filter.deadline); !done) return done;
-    }
-    const auto info = target_->ask({"BF.INFO", filter.key});
-    if (!info) return info.error();
-    // All pieces were answered without an error, so there is no reply to judge.
-    arrived(filter, ReplyView(nullptr), info->view());
-    return {};
-  }
-
-  // Returns why the filter was not copied; empty: it was. While the target stores a piece, the source makes
-  // the next one.
-  Result<std::string> copy_pieces(const RemoteKey& filter) {
-    advance(key_weight);
-    auto piece = source_->ask({"BF.SCANDUMP", filter.key, "0"});
-    for (;;) {
-      if (!piece) return piece.error();
-      if (piece->view().is_error()) return std::string(piece->view().text());
-      const std::int64_t iterator = piece->view()[0].number();
-      if (iterator == 0) return std::string();
-      const std::string place = std::to_string(iterator);
-      const std::string_view bytes = piece->view()[1].text();
-      // The source is asked for the next piece before the target gets this one.
-      source_->add({"BF.SCANDUMP", filter.key, place});
-      if (auto done = source_->flush(); !done) return done.error();
-      if (auto done = target_->send({"BF.LOADCHUNK", filter.key, place, bytes}); !done) return done.error();
-      advance(bytes.size());
-      *piece = RedisReply(nullptr);  // Two pieces at once would take twice the memory.
-      const auto stored = target_->receive();
-      if (!stored) return stored.error();
-      // The reply of the source is taken in any case: it would otherwise answer the next request of this
-      // connection.
-      piece = source_->receive();
-      if (piece && stored->view().is_error()) return std::string(stored->view().text());
-    }
-  }
-
   // --- after ----------------------------------------------------------------------------------------------
 
-  // Reservoir sampling: each filter is kept with the same probability, although the number of filters is not
-  // known yet. Each candidate draws a place among all so far, and is kept if the place is below samples_max.
-  void sample(const RemoteKey& filter) {
-    Sample one{.database = database_, .key = filter.key, .figures = filter.figures};
-    const std::uint64_t place = std::uniform_int_distribution<std::uint64_t>(0, candidates_++)(random_);
-    if (samples_.size() < samples_max) {
-      samples_.push_back(std::move(one));
-    } else if (place < samples_max) {
-      samples_[static_cast<std::size_t>(place)] = std::move(one);
-    }
-  }
-
   Result<void> check_samples() {
-    progress_.begin("checking", samples_.size() + strings_->sample_count());
-    report_.questions = questions_per_sample;
+    progress_.begin("checking", filters_->sample_count() + strings_->sample_count());
     std::uint64_t done_count = 0;
-    for (const Sample& one : samples_) {
-      if (auto done = select(one.database); !done) return done;
-      if (auto done = check(one); !done) return done;
-      progress_.update(++done_count, 0);
-    }
-    if (auto done = strings_->check(); !done) return done;
-    progress_.end();
-    return {};
-  }
-
-  // Asks both for the same random items. A filter says yes to some of them by its false positives. A copy has
-  // the same bits, so it has the same false positives: they test it as well as known items do.
-  Result<void> check(const Sample& one) {
-    Keys items;
-    for (std::size_t i = 0; i < questions_per_sample; ++i)
-      items.push_back("sepal-migrate-" + std::to_string(random_()));
-    std::vector<std::string_view> words{"BF.MEXISTS", one.key};
-    words.insert(words.end(), items.begin(), items.end());
-    target_->add(words);
-    if (auto sent = target_->flush(); !sent) return sent;
-    source_->add(words);
-    // Behind the questions: if the figures are still those of the copy, the source had got no further item
-    // when it answered the questions.
-    source_->add({"BF.INFO", one.key});
-    const auto theirs = target_->receive();
-    if (!theirs) return theirs.error();
-    const auto ours = source_->receive();
-    if (!ours) return ours.error();
-    const auto info = source_->receive();
-    if (!info) return info.error();
-    if (info->view().is_error()) return {};  // It is gone meanwhile.
-    const ReplyView refused = ours->view().is_error() ? ours->view() : theirs->view();
-    if (refused.is_error()) {
-      report_.keys.refuse("it was copied and not checked: " + readable_key(std::string(refused.text())),
-                          one.database, one.key);
-      return {};
-    }
-    judge(one, ours->view(), theirs->view(), figures_of(info->view()).alike(one.figures));
-    return {};
-  }
-
-  void judge(const Sample& one, ReplyView ours, ReplyView theirs, bool unchanged) {
-    ++report_.samples;
-    if (!unchanged) ++report_.changed;
-    bool more = false;
-    bool fewer = false;
-    for (std::size_t i = 0; i < questions_per_sample; ++i) {
-      // The target must not know an item that the source denies. The source alone may know an item if it has
-      // changed since the copy.
-      const bool here = ours[i].number() == 1;
-      const bool there = theirs[i].number() == 1;
-      report_.hits += static_cast<std::uint64_t>(here && there);
-      more = more || (there && !here);
-      fewer = fewer || (here && !there);
-    }
-    if (!more && !(fewer && unchanged)) return;
-    report_.keys.refuse("it answers differently on both sides", one.database, one.key);
+    auto done = filters_->check([&] { progress_.update(++done_count, 0); });
+    if (done) done = strings_->check();
+    if (done) progress_.end();
+    return done;
   }
 
   // Imports keys that are strings at both servers. If the source has another value under the key, this run
@@ -572,6 +332,7 @@ class Migration {
   std::unique_ptr<RedisConnection> target_;
   DeadlineQuestion source_how_ = DeadlineQuestion::absolute;
   DeadlineQuestion target_how_ = DeadlineQuestion::absolute;
+  std::optional<FilterMover> filters_;
   std::optional<StringMover> strings_;
   std::vector<std::uint32_t> databases_;          // those that both have
   std::map<std::uint32_t, std::string> lacking_;  // those that the target lacks, and its words
@@ -580,9 +341,6 @@ class Migration {
   std::uint64_t keys_seen_ = 0;
   std::uint64_t total_weight_ = 0;
   std::uint64_t weight_done_ = 0;
-  std::mt19937_64 random_{drawn_seed()};
-  std::uint64_t candidates_ = 0;
-  std::vector<Sample> samples_;
   MigrateReport report_;
 };
 

@@ -1,11 +1,10 @@
 // `sepal migrate`: copies the filters of a running server, of Redis with RedisBloom or sepald, to a sepald.
 //
-//     source: SCAN -> TYPE, BF.INFO, deadline       of some hundred keys at once
-//     target:         BF.INFO, deadline             what is there already is left as it is
-//     small filter    DUMP -> RESTORE               many at once
-//     large filter    BF.SCANDUMP -> BF.LOADCHUNK   piece after piece, under its key with the last one
+//     source: SCAN -> TYPE, BF.INFO or CF.INFO, deadline       of some hundred keys at once
+//     target:         the same                                 what is there already is left as it is
+//     filters and strings that differ                          filter_mover.hpp, string_mover.hpp
 //
-// There is no file of state. Each run compares the figures of BF.INFO and the deadlines, and copies what
+// There is no file of state. Each run compares the figures of filters and the deadlines, and copies what
 // differs, so a run that was cut off goes on, and a later run takes what came since (docs/decisions/0028).
 #pragma once
 

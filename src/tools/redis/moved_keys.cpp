@@ -13,8 +13,7 @@ namespace {
 
 // The types of filters and sketches that sepald does not have: those of RedisBloom, and Valkey's Bloom
 // filter.
-constexpr std::array<std::string_view, 5> sketch_types{"MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE",
-                                                       "bloomfltr"};
+constexpr std::array<std::string_view, 4> sketch_types{"CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE", "bloomfltr"};
 
 }  // namespace
 

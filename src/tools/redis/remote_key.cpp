@@ -40,9 +40,10 @@ Result<RemoteKey> receive_answers(RedisConnection& server, const std::string& ke
   if (deadline->view().is_error() && !type->view().is_error())
     return fail(Errc::io,
                 server.name() + " does not tell deadlines: " + std::string(deadline->view().text()));
-  found.is_filter = found.type == filter_type && info->view().size() != 0 && told != -2;
+  found.is_filter =
+      (found.type == cuckoo_type || (found.type == bloom_type && info->view().size() != 0)) && told != -2;
   found.is_string = found.type == string_type && told != -2;
-  if (found.type == filter_type && !found.is_filter && told != -2)
+  if (found.type == bloom_type && !found.is_filter && told != -2)
     found.refusal = "the server tells nothing about it";
   // PTTL answers 0 for a key that expires within this millisecond.
   if (told >= 0) {
@@ -70,7 +71,36 @@ Result<void> measure_strings(RedisConnection& server, std::span<RemoteKey> keys)
   return {};
 }
 
+// CF.INFO of a key without a filter, of both servers.
+constexpr std::string_view no_filter = "ERR not found";
+
+// Cuckoo filters are asked in a second round as well.
+Result<void> measure_cuckoo_filters(RedisConnection& server, std::span<RemoteKey> keys) {
+  const auto is_cuckoo = [](const RemoteKey& key) { return key.is_filter && key.type == cuckoo_type; };
+  for (const RemoteKey& key : keys)
+    if (is_cuckoo(key)) server.add({commands_of(key).info, key.key});
+  for (RemoteKey& key : keys) {
+    if (!is_cuckoo(key)) continue;
+    const auto info = server.receive();
+    if (!info) return info.error();
+    key.figures = figures_of(info->view());
+    if (!info->view().is_error()) continue;
+    key.is_filter = false;
+    // A key that is gone meanwhile is no filter that is left out.
+    if (info->view().text() != no_filter) key.refusal = info->view().text();
+  }
+  return {};
+}
+
 }  // namespace
+
+const FilterCommands& commands_of(const RemoteKey& filter) {
+  static constexpr FilterCommands bloom{
+      .info = "BF.INFO", .exists = "BF.MEXISTS", .scan = "BF.SCANDUMP", .load = "BF.LOADCHUNK"};
+  static constexpr FilterCommands cuckoo{
+      .info = "CF.INFO", .exists = "CF.MEXISTS", .scan = "CF.SCANDUMP", .load = "CF.LOADCHUNK"};
+  return filter.type == cuckoo_type ? cuckoo : bloom;
+}
 
 // RESP2 answers a flat list of names and values. A server answers nil as the expansion of a filter that does
 // not scale, and number() makes 0 of it. Names that are not known are left out.
@@ -83,6 +113,10 @@ FilterFigures figures_of(ReplyView info) {
     if (name == "Size") figures.bytes = value;
     if (name == "Number of filters") figures.layers = value;
     if (name == "Number of items inserted") figures.items = value;
+    if (name == "Number of items deleted") figures.deletes = value;
+    if (name == "Number of buckets") figures.buckets = value;
+    if (name == "Bucket size") figures.bucket_slots = value;
+    if (name == "Max iterations") figures.iterations = value;
     if (name == "Expansion rate") figures.expansion = value;
   }
   return figures;
@@ -141,6 +175,7 @@ Result<std::vector<RemoteKey>> examine(RedisConnection& server, std::span<const 
     found.push_back(std::move(*one));
   }
   if (auto done = measure_strings(server, found); !done) return done.error();
+  if (auto done = measure_cuckoo_filters(server, found); !done) return done.error();
   return found;
 }
 

@@ -13,22 +13,35 @@
 
 namespace sepal::tools {
 
-// The type of a filter's key, of RedisBloom and of sepald; and that of a string.
-inline constexpr const char* filter_type = "MBbloom--";
+// The types of a filter's key, of RedisBloom and of sepald; and that of a string.
+inline constexpr const char* bloom_type = "MBbloom--";
+inline constexpr const char* cuckoo_type = "MBbloomCF";
 inline constexpr const char* string_type = "string";
 
-// What BF.INFO tells that both servers tell alike, and the size.
+// What BF.INFO and CF.INFO tell that both servers tell alike, and the size. 0 is what one of them does not
+// tell.
 struct FilterFigures {
   std::int64_t capacity = 0;
   std::int64_t layers = 0;
   std::int64_t items = 0;
+  std::int64_t deletes = 0;    // RedisBloom's cuckoo filters: since their last compaction
   std::int64_t expansion = 0;  // 0: does not scale
-  std::int64_t bytes = 0;      // each server counts them in its own way
+  std::int64_t buckets = 0;
+  std::int64_t bucket_slots = 0;
+  std::int64_t iterations = 0;
+  std::int64_t bytes = 0;  // each server counts them in its own way
 
   [[nodiscard]] bool alike(const FilterFigures& other) const {
-    return capacity == other.capacity && layers == other.layers && items == other.items &&
-           expansion == other.expansion;
+    FilterFigures same_size = other;
+    same_size.bytes = bytes;
+    return *this == same_size;
   }
+  // Whether clients of this filter have changed it since it was a copy of `other`. Compactions may hide that,
+  // and compactions of `other` may look like it.
+  [[nodiscard]] bool went_on_from(const FilterFigures& other) const {
+    return items + deletes > other.items + other.deletes || deletes > other.deletes;
+  }
+  friend bool operator==(const FilterFigures&, const FilterFigures&) = default;
 };
 [[nodiscard]] FilterFigures figures_of(ReplyView info);
 
@@ -45,13 +58,22 @@ struct DatabaseSize {
 struct RemoteKey {
   std::string key;
   std::string type;                // "none" where there is no key
-  bool is_filter = false;          // and was there for all questions
+  bool is_filter = false;          // of either type, and was there for all questions
   bool is_string = false;          // likewise
   std::string refusal;             // the server's words where it does not tell what the key has
   FilterFigures figures;           // of a filter
   std::uint64_t string_bytes = 0;  // of a string
   keyspace::Deadline deadline = keyspace::no_deadline;
 };
+
+// The commands of a family of filters.
+struct FilterCommands {
+  std::string_view info;
+  std::string_view exists;
+  std::string_view scan;
+  std::string_view load;
+};
+[[nodiscard]] const FilterCommands& commands_of(const RemoteKey& filter);
 
 // Why a key of the target is not replaced that has neither nothing nor what is to be copied.
 [[nodiscard]] std::string value_in_the_way(const RemoteKey& target);

@@ -4,7 +4,6 @@
 #include <sepal/base/hash.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -20,9 +19,6 @@ constexpr std::uint64_t short_string_bytes = 64 << 10;
 constexpr std::uint64_t short_at_once_bytes = 512 << 10;
 constexpr std::uint64_t string_piece_bytes = 1 << 20;
 static_assert(string_piece_bytes % string_page_bytes == 0);
-constexpr std::size_t string_samples_max = 64;
-// If a run is ended, the server removes the temporary key after this time. Each piece sets the time anew.
-constexpr const char* temporary_seconds = "3600";
 
 // A comparison reads both strings, so the longer one decides whether a pair is short.
 std::uint64_t longer_of(const StringPair& pair) {
@@ -41,34 +37,6 @@ void ask_piece(RedisConnection& server, const std::string& key, std::uint64_t be
 // An error is none, whatever the length of its text.
 bool is_piece(ReplyView reply, const RemoteKey& string, std::uint64_t offset) {
   return reply.is_text() && reply.text().size() == piece_end(string, offset) - offset;
-}
-
-// Receives so many replies. Returns the text of the first error among them; empty: there is none.
-Result<std::string> first_error_of(RedisConnection& server, std::size_t count) {
-  std::string text;
-  for (; count != 0; --count) {
-    const auto reply = server.receive();
-    if (!reply) return reply.error();
-    if (text.empty() && reply->view().is_error()) text = reply->view().text();
-  }
-  return text;
-}
-
-// The text of an error, or of the first one in a list; empty: there is none.
-Result<std::string> refusal_in(const Result<RedisReply>& reply) {
-  if (!reply) return reply.error();
-  if (reply->view().is_error()) return std::string(reply->view().text());
-  for (std::size_t i = 0; i < reply->view().size(); ++i)
-    if (reply->view()[i].is_error()) return std::string(reply->view()[i].text());
-  return std::string();
-}
-
-// Takes the reply to PTTL of the temporary key. That key always has a deadline. Without one, a client has
-// removed it, and SETRANGE has made it anew: then it lacks the pieces before. Returns that as a text; empty:
-// it is whole.
-Result<std::string> loss_in(const Result<RedisReply>& reply) {
-  if (auto refusal = refusal_in(reply); !refusal || !refusal->empty()) return refusal;
-  return std::string(reply->view().number() < 0 ? "its copy was removed at the target; run this again" : "");
 }
 
 }  // namespace
@@ -107,11 +75,8 @@ void each_part_with_bits(std::string_view bytes,
   if (begin < bytes.size()) visit(begin, bytes.substr(begin));
 }
 
-// Two runs at a time must not write into one temporary key.
-StringMover::StringMover(Parts parts)
-    : parts_(std::move(parts)),
-      random_(drawn_seed()),
-      temporary_(format("sepal-migrate:%016llx", wide(random_()))) {}
+StringMover::StringMover(MoveParts parts)
+    : parts_(std::move(parts)), random_(drawn_seed()), temporary_(parts_.target) {}
 
 Result<void> StringMover::move(std::uint32_t database, std::span<const StringPair> pairs) {
   database_ = database;
@@ -231,16 +196,14 @@ Result<void> StringMover::move_long(const StringPair& pair) {
     }
   }
   auto refusal = copy_pieces(source, sample);
-  if (refusal && refusal->empty()) refusal = finish(source);
+  if (refusal && refusal->empty()) refusal = temporary_.finish(source);
   if (!refusal) return refusal.error();
   if (refusal->empty()) {
     moved(source.string_bytes, sample);
     return {};
   }
   refuse(source, *refusal);
-  // A target that refused for lack of memory gets the memory of the half copy back at once.
-  const auto removed = answer_of(parts_.target, {"DEL", temporary_});
-  return removed ? Result<void>() : removed.error();
+  return temporary_.remove();
 }
 
 // Reads both to the end, or until the source has a bit that the target lacks. Empty: the target's key has got
@@ -311,62 +274,28 @@ Result<std::string> StringMover::begin_copy(const RemoteKey& source) {
   // alone.
   SEPAL_ASSERT(source.string_bytes > 0, "a string without bytes is copied in pieces");
   RedisConnection& target = parts_.target;
-  target.add({"DEL", temporary_});
-  target.add({"SETRANGE", temporary_, std::to_string(source.string_bytes - 1), std::string_view("\0", 1)});
-  target.add({"EXPIRE", temporary_, temporary_seconds});
+  target.add({"DEL", temporary_.name()});
+  target.add(
+      {"SETRANGE", temporary_.name(), std::to_string(source.string_bytes - 1), std::string_view("\0", 1)});
+  temporary_.add_hour();
   return first_error_of(target, 3);
 }
 
 Result<std::string> StringMover::store_piece(std::uint64_t offset, std::string_view bytes) {
   Result<void> sent;
-  parts_.target.add({"PTTL", temporary_});
+  temporary_.add_question();
   // With the first part of each piece, so the key cannot expire while a long string is copied.
-  parts_.target.add({"EXPIRE", temporary_, temporary_seconds});
+  temporary_.add_hour();
   std::size_t count = 1;
   each_part_with_bits(bytes, [&](std::size_t at, std::string_view part) {
     if (!sent) return;
-    sent = parts_.target.send({"SETRANGE", temporary_, std::to_string(offset + at), part});
+    sent = parts_.target.send({"SETRANGE", temporary_.name(), std::to_string(offset + at), part});
     ++count;
   });
   if (!sent) return sent.error();
-  auto lost = loss_in(parts_.target.receive());
+  auto lost = temporary_.receive_loss();
   auto refusal = first_error_of(parts_.target, count);
   return !lost || (refusal && refusal->empty()) ? lost : refusal;
-}
-
-// Returns why the string is not under its key; empty: it is. The deadline comes before the RENAME, which
-// takes it along. A deadline that is past removes the temporary key, and RENAME then finds no key.
-Result<std::string> StringMover::finish(const RemoteKey& source) {
-  RedisConnection& target = parts_.target;
-  target.add({"PTTL", temporary_});
-  if (auto lost = loss_in(target.receive()); !lost || !lost->empty()) return lost;
-  const auto refusal = name_copy(source);
-  const bool is_past = keyspace::is_past(source.deadline, std::chrono::system_clock::now());
-  return refusal && !refusal->empty() && is_past ? std::string("it was past its deadline when it was copied")
-                                                 : refusal;
-}
-
-// The deadline and the RENAME, in a transaction: otherwise the temporary key could stay for ever, or the
-// string have the deadline of the temporary key, if the run is ended or the target refuses one of them.
-Result<std::string> StringMover::name_copy(const RemoteKey& source) {
-  RedisConnection& target = parts_.target;
-  const auto ask_both = [&] {
-    add_deadline(target, temporary_, source.deadline);
-    target.add({"RENAME", temporary_, source.key});
-  };
-  target.add({"MULTI"});
-  ask_both();
-  target.add({"EXEC"});
-  auto begun = first_error_of(target, 1);
-  auto refusal = first_error_of(target, 2);
-  const auto outcome = target.receive();
-  if (!begun || !outcome) return begun ? outcome.error() : begun.error();
-  // Without a transaction both have run by themselves. A command that is not queued ends the transaction.
-  if (!begun->empty() || !refusal || !refusal->empty()) return refusal;
-  if (!outcome->view().is_error()) return refusal_in(outcome);
-  // While a filter has a mirror, sepald refuses a transaction with RENAME, and has done nothing.
-  ask_both();
-  return first_error_of(target, 2);
 }
 
 // --- both ---------------------------------------------------------------------------------------------
@@ -390,19 +319,6 @@ void StringMover::Sample::look(std::uint64_t piece_offset, std::string_view byte
   if (piece_offset == offset) digest = hash64(bytes, 0);
 }
 
-// Reservoir sampling: each string is kept with the same probability, although the number of strings is not
-// known yet.
-void StringMover::keep(Sample sample) {
-  const std::uint64_t place = std::uniform_int_distribution<std::uint64_t>(0, candidates_++)(random_);
-  if (samples_.size() < string_samples_max) {
-    samples_.push_back(std::move(sample));
-  } else if (place < string_samples_max) {
-    samples_[static_cast<std::size_t>(place)] = std::move(sample);
-  }
-  SEPAL_ASSERT(samples_.size() == std::min<std::uint64_t>(candidates_, string_samples_max),
-               "a sample is missing, or there are too many");
-}
-
 // The rule of decisions/0028: a bit that only the source has means a copy. Bits that only the target has come
 // from clients of the target, and a copy would lose them.
 // False: there is nothing to copy.
@@ -414,7 +330,7 @@ Result<bool> StringMover::needs_copy(const StringPair& pair, StringDifference di
     return false;
   }
   ++parts_.report.same_strings;
-  keep(sample);
+  samples_.offer(sample);
   if (same_deadline(*pair.source, *pair.target, parts_.how)) return false;
   ++parts_.report.string_deadlines;
   if (auto done = set_deadline(parts_.target, pair.source->key, pair.source->deadline); !done)
@@ -425,7 +341,7 @@ Result<bool> StringMover::needs_copy(const StringPair& pair, StringDifference di
 void StringMover::moved(std::uint64_t byte_count, const Sample& sample) {
   ++parts_.report.keys.strings;
   parts_.report.keys.string_bytes += byte_count;
-  keep(sample);
+  samples_.offer(sample);
 }
 
 void StringMover::refuse(const RemoteKey& source, const std::string& why) {
@@ -436,7 +352,7 @@ void StringMover::refuse(const RemoteKey& source, const std::string& why) {
 // --- after --------------------------------------------------------------------------------------------
 
 Result<void> StringMover::check() {
-  for (const Sample& sample : samples_) {
+  for (const Sample& sample : samples_.kept()) {
     if (auto done = parts_.select(sample.database); !done) return done;
     if (auto done = check(sample); !done) return done;
   }

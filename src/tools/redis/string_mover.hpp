@@ -20,9 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/redis/migrate.hpp"
-#include "tools/redis/redis_connection.hpp"
-#include "tools/redis/remote_key.hpp"
+#include "tools/redis/moving.hpp"
 
 namespace sepal::tools {
 
@@ -48,21 +46,12 @@ struct StringPair {
 // Confined. Blocks. Memory: some pieces. Errors of all members: io.
 class StringMover {
  public:
-  // All outlive this object. Both connections have selected the database.
-  struct Parts {
-    RedisConnection& source;
-    RedisConnection& target;
-    MigrateReport& report;
-    DeadlineQuestion how;                        // relative where one of the servers tells deadlines so
-    std::function<void(std::uint64_t)> advance;  // the progress: so many bytes of strings
-    std::function<Result<void>(std::uint32_t)> select;  // a database of the source, at both
-  };
-  explicit StringMover(Parts parts);
+  explicit StringMover(MoveParts parts);
 
   Result<void> move(std::uint32_t database, std::span<const StringPair> pairs);
   // Reads a piece of some strings again, at both servers.
   Result<void> check();
-  [[nodiscard]] std::size_t sample_count() const { return samples_.size(); }
+  [[nodiscard]] std::size_t sample_count() const { return samples_.kept().size(); }
 
  private:
   // A piece of a string as it was read from the source, for the check.
@@ -92,22 +81,18 @@ class StringMover {
   Result<std::string> copy_pieces(const RemoteKey& source, Sample& sample);
   Result<std::string> begin_copy(const RemoteKey& source);
   Result<std::string> store_piece(std::uint64_t offset, std::string_view bytes);
-  Result<std::string> finish(const RemoteKey& source);
-  Result<std::string> name_copy(const RemoteKey& source);
 
   [[nodiscard]] Sample sample_of(const RemoteKey& source);
-  void keep(Sample sample);
   Result<bool> needs_copy(const StringPair& pair, StringDifference difference, const Sample& sample);
   void moved(std::uint64_t byte_count, const Sample& sample);
   void refuse(const RemoteKey& source, const std::string& why);
   Result<void> check(const Sample& sample);
 
-  Parts parts_;
+  MoveParts parts_;
   std::uint32_t database_ = 0;
   std::mt19937_64 random_;
-  std::string temporary_;  // the key of the long string that is being copied
-  std::uint64_t candidates_ = 0;
-  std::vector<Sample> samples_;
+  TemporaryKey temporary_;  // of the long string that is being copied
+  Reservoir<Sample> samples_;
 };
 
 }  // namespace sepal::tools
