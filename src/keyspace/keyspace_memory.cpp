@@ -1,6 +1,7 @@
 // The memory that values and keys take, and may take.
 #include <sepal/base/assert.hpp>
 #include <sepal/keyspace/keyspace.hpp>
+#include <sepal/value/kept_bytes.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -16,11 +17,12 @@ constexpr std::uint64_t unbounded_bytes = std::uint64_t{1} << 62;
 }  // namespace
 
 std::uint64_t Keyspace::memory_used() const {
-  return memory_used_.load(std::memory_order_relaxed);
+  return memory_used_.load(std::memory_order_relaxed) + value::KeptBytes::total();
 }
 
 std::uint64_t Keyspace::memory_peak() const {
-  return memory_peak_.load(std::memory_order_relaxed);
+  // What copies keep is in no call of account().
+  return std::max(memory_peak_.load(std::memory_order_relaxed), memory_used());
 }
 
 std::uint64_t Keyspace::memory_limit() const {
@@ -81,7 +83,7 @@ void Keyspace::account(std::uint64_t bytes, std::uint64_t least) {
   if (least != 0) least_bytes_.fetch_add(least, std::memory_order_relaxed);
   if (bytes == 0) return;
   const std::uint64_t used = memory_used_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  std::uint64_t peak = memory_peak();
+  std::uint64_t peak = memory_peak_.load(std::memory_order_relaxed);
   while (used > peak && !memory_peak_.compare_exchange_weak(peak, used, std::memory_order_relaxed)) {
   }
 }

@@ -169,7 +169,7 @@ class Keyspace {
 
   // The memory that a key takes beside its value, without what the table keeps free for further keys.
   [[nodiscard]] static std::uint64_t entry_bytes(std::string_view key);
-  // The bytes of values, keys and tables, and those of hold(), as accounted.
+  // The bytes of values, keys and tables, those of hold(), and what copies under way keep (KeptBytes).
   [[nodiscard]] std::uint64_t memory_used() const;
   [[nodiscard]] std::uint64_t memory_peak() const;
   // The bytes that all values and keys may take: memory_max; else the share (set_memory_share); else

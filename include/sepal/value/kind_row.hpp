@@ -26,8 +26,8 @@
 // Stills is behind a pointer that value and Still share: freeze() has a const value, and a Still may end on
 // the reader's thread, outside the gate, while a worker changes the value. A lock of its own guards the list
 // and the old bytes. A worker takes it inside the gate, before it changes bytes, and copy_body() takes it for
-// each piece; neither takes another lock inside it. The old bytes are in no account of memory, because
-// byte_count() may change with the gate closed only: one copy of the value is their limit.
+// each piece; neither takes another lock inside it. The old bytes are counted beside all values
+// (value/kept_bytes.hpp): one copy of the value is their limit.
 //
 // Words: *shared* and *exclusive* are those of the gate (base/gate.hpp). No function of a row throws, blocks
 // or asks a disk. Bytes that come from outside are believed by none of them.

@@ -44,6 +44,7 @@ RedisStill::RedisStill(const RedisTable& table, std::shared_ptr<RedisStills> sti
     return;
   }
   whole_.resize(static_cast<std::size_t>(byte_count_));
+  counted_.set(byte_count_);
   read_live(0, whole_);
   layers_ = {};
   begins_ = {};
@@ -79,6 +80,7 @@ void RedisStill::keep(std::uint32_t layer, std::uint64_t offset, std::uint64_t b
     kept = std::make_unique<Page>();
     read_live(page * page_bytes, *kept);
   }
+  counted_.set(kept_.size() * page_bytes);
 }
 
 void RedisStill::copy(std::uint64_t offset, std::span<std::byte> to) {
@@ -102,6 +104,7 @@ void RedisStill::copy(std::uint64_t offset, std::span<std::byte> to) {
     if (within + count == page_bytes) {
       pages_copied_ = page + 1;
       if (kept != kept_.end()) kept_.erase(kept);
+      counted_.set(kept_.size() * page_bytes);
     }
     offset += count;
     to = to.subspan(count);

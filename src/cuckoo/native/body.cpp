@@ -37,16 +37,17 @@ bool are_right(const std::vector<Extra>& extras, const CellShape& shape, std::ui
   sum = 0;
   for (const Extra& extra : extras) {
     const std::uint64_t quotient = extra.entry >> shape.remainder_bits();
-    if ((last != nullptr && extra.entry <= *last) || extra.count == 0 || extra.count > ~sum ||
-        lines == nullptr || quotient >= shape.quotient_count())
+    if ((last != nullptr && extra.entry <= *last) || extra.count > ~sum || lines == nullptr ||
+        quotient >= shape.quotient_count())
       return false;
+    last = &extra.entry;
+    if (extra.count == 0) continue;
     const std::uint32_t in_slots =
         CellLines(shape, lines)
             .count(static_cast<std::uint32_t>(quotient), extra.entry & low_bits(shape.remainder_bits()),
                    copies_in_slots + 1);
     if (in_slots != copies_in_slots) return false;
     sum += extra.count;
-    last = &extra.entry;
   }
   return true;
 }
@@ -63,7 +64,7 @@ std::size_t record_bytes_of(const Cell& cell) {
                            cell.extras().size());
 }
 
-void encode_cell(const Cell& cell, std::uint32_t layer, std::span<std::byte> into) {
+void encode_cell(const Cell& cell, std::span<std::byte> into) {
   const Cell::Form form = cell.form();
   const std::size_t bytes_of_lines = cell.lines() == nullptr ? 0 : form.shape.byte_count();
   SEPAL_ASSERT(into.size() == cell_record_bytes(bytes_of_lines, cell.extras().size()),
@@ -78,7 +79,7 @@ void encode_cell(const Cell& cell, std::uint32_t layer, std::span<std::byte> int
   head.integer(form.shape.quotient_count());
   head.integer(static_cast<std::uint32_t>(bytes_of_lines));
   head.integer(static_cast<std::uint32_t>(cell.extras().size()));
-  head.integer(static_cast<std::uint8_t>(layer));
+  head.integer(cell.layer());
   head.integer(form.depth);
   head.integer(static_cast<std::uint8_t>(form.shape.remainder_bits()));
   into = into.subspan(cell_head_bytes);
@@ -137,24 +138,8 @@ Result<CellRecord> decode_cell(std::span<std::byte> bytes) {
   if (!are_right(cell.extras, cell.form.shape, cell.lines, beside) || beside > cell.items ||
       cell.items - beside != in_slots)
     return damaged("the counts of a cell contradict its lines");
+  forget_zeros(cell.extras);
   return cell;
-}
-
-void Stills::add(StillCells& copy) {
-  const MutexLock lock(mutex_);
-  copies_.push_back(&copy);
-  count_.fetch_add(1, std::memory_order_release);
-}
-
-void Stills::remove(StillCells& copy) {
-  const MutexLock lock(mutex_);
-  std::erase(copies_, &copy);
-  count_.fetch_sub(1, std::memory_order_release);
-}
-
-void Stills::keep_for_all(const Cell& cell) {
-  const MutexLock lock(mutex_);
-  for (StillCells* const copy : copies_) copy->keep(cell);
 }
 
 }  // namespace sepal::cuckoo

@@ -31,7 +31,7 @@ struct Filter::Body {
 // With the cell locked, or the gate closed.
 [[nodiscard]] std::size_t record_bytes_of(const Cell& cell);
 // `into` has record_bytes_of(cell).
-void encode_cell(const Cell& cell, std::uint32_t layer, std::span<std::byte> into);
+void encode_cell(const Cell& cell, std::span<std::byte> into);
 
 // A cell's record, before anything of it is believed.
 struct CellRecord {

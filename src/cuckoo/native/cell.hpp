@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "cuckoo/cells/cell_lines.hpp"
@@ -25,8 +26,13 @@ namespace sepal::cuckoo {
 inline constexpr std::uint32_t copies_in_slots = 3;
 struct Extra {
   std::uint64_t entry = 0;  // quotient << remainder_bits | remainder
-  std::uint64_t count = 0;  // copies beyond copies_in_slots, at least 1
+  // Copies beyond copies_in_slots. 0: all were removed, while a copy of the filter was under way that has
+  // promised the length of the cell's record.
+  std::uint64_t count = 0;
 };
+inline void forget_zeros(std::vector<Extra>& extras) {
+  std::erase_if(extras, [](const Extra& extra) { return extra.count == 0; });
+}
 
 class alignas(64) Cell {
  public:
@@ -36,7 +42,8 @@ class alignas(64) Cell {
     friend bool operator==(const Form&, const Form&) = default;
   };
   // `first`: the first fraction of its range; the lowest 64 - depth bits are zeros.
-  Cell(const Form& form, std::uint64_t first, std::uint32_t root) : root_(root), first_(first) {
+  Cell(const Form& form, std::uint64_t first, std::uint32_t root, std::uint8_t layer)
+      : root_(root), first_(first), layer_(layer) {
     set_form(form);
   }
   Cell(const Cell&) = delete;
@@ -76,7 +83,17 @@ class alignas(64) Cell {
   [[nodiscard]] std::uint64_t removed_count() const { return removed_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t first() const { return first_; }
   [[nodiscard]] std::uint32_t root() const { return root_; }
+  [[nodiscard]] std::uint8_t layer() const { return layer_; }
+  // In the order of an image.
+  [[nodiscard]] bool is_before(const Cell& other) const {
+    return std::tie(layer_, root_, first_) < std::tie(other.layer_, other.root_, other.first_);
+  }
   [[nodiscard]] const void* lines_address() const { return lines_.load(std::memory_order_relaxed); }
+  void prefetch() const {
+    constexpr std::size_t line_bytes_of_cache = 64;
+    for (std::size_t at = 0; at < sizeof(Cell); at += line_bytes_of_cache)
+      __builtin_prefetch(reinterpret_cast<const char*>(this) + at);
+  }
   // Some form that the cell has or had: for a prefetch.
   [[nodiscard]] Form form_now() const { return form_of(form_.load(std::memory_order_relaxed)); }
 
@@ -92,6 +109,12 @@ class alignas(64) Cell {
   [[nodiscard]] std::uint64_t* lines() const { return lines_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool owns_lines() const { return owns_lines_; }
   void set(const Form& form, std::uint64_t* lines, bool owns_lines);
+  // The next one of its layer, in the order of an image; null: it is the last.
+  [[nodiscard]] Cell* next() const { return next_; }
+  void set_next(Cell* next) { next_ = next; }
+  // The last freeze behind which its record got another length, or it was made by a split (stills.hpp).
+  [[nodiscard]] std::uint64_t freeze_number() const { return freeze_number_; }
+  void set_freeze_number(std::uint64_t number) { freeze_number_ = number; }
   std::vector<Extra>& extras() { return extras_; }
   [[nodiscard]] const std::vector<Extra>& extras() const { return extras_; }
 
@@ -149,6 +172,9 @@ class alignas(64) Cell {
   std::vector<Extra> extras_;      // in the order of `entry`
   std::uint64_t extra_count_ = 0;  // the sum of their counts
   std::uint64_t loaded_change_ = 0;
+  Cell* next_ = nullptr;
+  std::uint64_t freeze_number_ = 0;
+  const std::uint8_t layer_;
   bool owns_lines_ = false;
 };
 
@@ -215,6 +241,9 @@ inline void Cell::give_half(Cell& other, std::uint64_t middle, std::uint64_t cou
   other.set_counts(moved, change_count(), 0);
   set_counts(item_count() - moved, change_count(), removed_count());
   other.loaded_change_ = loaded_change_;
+  other.freeze_number_ = freeze_number_;
+  other.next_ = next_;
+  next_ = &other;
 }
 
 inline void Cell::set(const Form& form, std::uint64_t* lines, bool owns_lines) {

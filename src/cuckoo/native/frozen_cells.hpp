@@ -7,9 +7,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
-#include "cuckoo/native/cell.hpp"
+#include "cuckoo/native/layer.hpp"
 #include "cuckoo/native/stills.hpp"
 
 namespace sepal::cuckoo {
@@ -21,8 +22,8 @@ class FrozenCells final : public value::Still, public StillCells {
   FrozenCells(const FrozenCells&) = delete;
   FrozenCells& operator=(const FrozenCells&) = delete;
 
-  // Exclusive: cell after cell, in the order of the image.
-  void add(Cell& cell, std::uint32_t layer);
+  // Exclusive: layer after layer. A freeze sums up the cells, and notes none of them: it takes little time.
+  void add(const Layer& layer);
 
   [[nodiscard]] std::uint64_t byte_count() const { return byte_count_; }
   [[nodiscard]] std::uint64_t item_count() const { return item_count_; }  // at the freeze
@@ -30,25 +31,30 @@ class FrozenCells final : public value::Still, public StillCells {
   // Outside the gate as well.
   void copy(std::uint64_t offset, std::span<std::byte> to);
 
-  void keep(const Cell& cell) override;
+  [[nodiscard]] bool wants(const Cell& cell) const override;
+  void keep(const Cell& cell, std::shared_ptr<const KeptRecord> record) override;
 
  private:
-  struct Frozen {
-    Cell* cell;
-    std::uint32_t layer;
-    std::uint64_t begin;
-    std::size_t byte_count;
-    bool had = false;               // copied, or kept
-    std::vector<std::byte> kept{};  // what the cell was before it changed its length
-  };
-  [[nodiscard]] std::span<const std::byte> record_of(Frozen& frozen);
+  // The cell behind cell_. The reader is outside the gate, so it goes from cell to cell, and by no directory:
+  // cells live as long as the filter.
+  [[nodiscard]] Cell& next_cell() const;
+  void next_record();
 
   const std::shared_ptr<Stills> stills_;
-  std::vector<Frozen> cells_;
+  const std::uint64_t number_;
+  std::vector<Cell*> firsts_;  // of the layers
   std::uint64_t byte_count_ = 0;
   std::uint64_t item_count_ = 0;
-  const Frozen* current_ = nullptr;
-  std::vector<std::byte> record_;  // of current_
+
+  // The record that is being read: in live_, or kept.
+  std::span<const std::byte> record_;
+  std::uint64_t record_begin_ = 0;
+  std::vector<std::byte> live_;
+  std::shared_ptr<const KeptRecord> record_kept_;
+
+  // With the lock of stills_.
+  Cell* cell_ = nullptr;  // the last that was read
+  std::unordered_map<const Cell*, std::shared_ptr<const KeptRecord>> kept_;
 };
 
 }  // namespace sepal::cuckoo

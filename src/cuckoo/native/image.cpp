@@ -11,36 +11,36 @@
 
 namespace sepal::cuckoo {
 
-FrozenCells::FrozenCells(std::shared_ptr<Stills> stills) : stills_(std::move(stills)) {
-  stills_->add(*this);
-}
+FrozenCells::FrozenCells(std::shared_ptr<Stills> stills)
+    : stills_(std::move(stills)), number_(stills_->add(*this)) {}
 
 FrozenCells::~FrozenCells() {
   stills_->remove(*this);
 }
 
-void FrozenCells::add(Cell& cell, std::uint32_t layer) {
-  const std::size_t bytes = record_bytes_of(cell);
-  cells_.push_back({.cell = &cell, .layer = layer, .begin = byte_count_, .byte_count = bytes});
-  byte_count_ += bytes;
-  item_count_ += cell.item_count();
+void FrozenCells::add(const Layer& layer) {
+  firsts_.push_back(&layer.first_cell());
+  layer.each_cell([&](const Cell& cell) {
+    byte_count_ += record_bytes_of(cell);
+    item_count_ += cell.item_count();
+  });
 }
 
-void FrozenCells::keep(const Cell& cell) {
-  const auto at = std::ranges::find(cells_, &cell, &Frozen::cell);
-  if (at == cells_.end() || at->had) return;
-  at->kept.resize(at->byte_count);
-  encode_cell(cell, at->layer, at->kept);
-  at->had = true;
+bool FrozenCells::wants(const Cell& cell) const {
+  return cell.layer() < firsts_.size() && cell.freeze_number() < number_ &&
+         (cell_ == nullptr || cell_->is_before(cell));
+}
+
+void FrozenCells::keep(const Cell& cell, std::shared_ptr<const KeptRecord> record) {
+  kept_.insert_or_assign(&cell, std::move(record));
 }
 
 void FrozenCells::copy(std::uint64_t offset, std::span<std::byte> to) {
-  auto next = std::ranges::upper_bound(cells_, offset, {}, &Frozen::begin);
-  SEPAL_ASSERT(next != cells_.begin() || to.empty(), "a filter without cells is copied");
-  for (; !to.empty(); ++next) {
-    Frozen& frozen = *std::prev(next);
-    const std::span<const std::byte> record = record_of(frozen);
-    const auto from = record.subspan(static_cast<std::size_t>(offset - frozen.begin));
+  while (!to.empty()) {
+    if (offset == record_begin_ + record_.size()) next_record();
+    SEPAL_ASSERT(offset >= record_begin_ && offset - record_begin_ < record_.size(),
+                 "a filter is copied in another order than that of its bytes");
+    const auto from = record_.subspan(static_cast<std::size_t>(offset - record_begin_));
     const std::size_t count = std::min(from.size(), to.size());
     std::ranges::copy(from.first(count), to.begin());
     to = to.subspan(count);
@@ -48,27 +48,43 @@ void FrozenCells::copy(std::uint64_t offset, std::span<std::byte> to) {
   }
 }
 
+Cell& FrozenCells::next_cell() const {
+  if (cell_ == nullptr) return *firsts_.front();
+  const CellGuard guard(*cell_);
+  if (Cell* const next = cell_->next()) return *next;
+  SEPAL_ASSERT(cell_->layer() + std::size_t{1} < firsts_.size(), "more of a filter is copied than it has");
+  return *firsts_[cell_->layer() + std::size_t{1}];
+}
+
 // A record is fetched once, and stays until the next one is asked for: a cell may be read in several pieces.
-std::span<const std::byte> FrozenCells::record_of(Frozen& frozen) {
-  if (current_ == &frozen) return record_;
-  current_ = &frozen;
-  const CellGuard guard(*frozen.cell);
-  const MutexLock lock(stills_->mutex());
-  if (frozen.had) {
-    SEPAL_ASSERT(!frozen.kept.empty(), "a filter is copied in another order than that of its bytes");
-    record_ = std::exchange(frozen.kept, {});
-    return record_;
+void FrozenCells::next_record() {
+  record_begin_ += record_.size();
+  record_kept_.reset();
+  for (;;) {
+    Cell& cell = next_cell();
+    const CellGuard guard(cell);
+    {
+      const MutexLock lock(stills_->mutex());
+      cell_ = &cell;
+      if (const auto kept = kept_.find(&cell); kept != kept_.end()) {
+        record_kept_ = std::move(kept->second);
+        kept_.erase(kept);
+        record_ = record_kept_->bytes();
+        return;
+      }
+    }
+    // A split behind the freeze has made it.
+    if (cell.freeze_number() >= number_) continue;
+    live_.resize(record_bytes_of(cell));
+    encode_cell(cell, live_);
+    record_ = live_;
+    return;
   }
-  record_.resize(frozen.byte_count);
-  encode_cell(*frozen.cell, frozen.layer, record_);
-  frozen.had = true;
-  return record_;
 }
 
 std::unique_ptr<value::Still> Filter::freeze() const {
   auto frozen = std::make_unique<FrozenCells>(stills_);
-  for (std::uint32_t index = 0; index < layer_count(); ++index)
-    layer(index).each_cell([&](Cell& cell) { frozen->add(cell, index); });
+  for (std::uint32_t index = 0; index < layer_count(); ++index) frozen->add(layer(index));
   return frozen;
 }
 

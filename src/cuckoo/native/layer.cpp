@@ -31,10 +31,6 @@ auto find_extra(std::vector<Extra>& extras, std::uint64_t entry) {
 
 }  // namespace
 
-Lines make_lines(std::size_t byte_count) {
-  return Lines(static_cast<std::uint64_t*>(value::heap_allocate_lines(byte_count)));
-}
-
 std::uint64_t Layer::head_bytes(std::uint64_t cell_count, std::uint64_t entry_count) {
   return value::heap_footprint(sizeof(Layer)) + value::heap_footprint(sizeof(Directory)) +
          cell_count * (value::heap_footprint(sizeof(Cell)) + sizeof(std::unique_ptr<Cell>)) +
@@ -92,8 +88,11 @@ Layer::~Layer() {
 
 Cell& Layer::add_loaded(const Cell::Form& form, std::uint64_t first, std::uint32_t root,
                         std::uint64_t* lines) {
-  Cell& cell = *cells_.emplace_back(std::make_unique<Cell>(form, first, root));
+  Cell* const last = cells_.empty() ? nullptr : cells_.back().get();
+  Cell& cell =
+      *cells_.emplace_back(std::make_unique<Cell>(form, first, root, static_cast<std::uint8_t>(index_)));
   cell.set(form, lines, false);
+  if (last != nullptr) last->set_next(&cell);
   return cell;
 }
 
@@ -113,6 +112,7 @@ bool Layer::complete() {
       directory->cells[next++].store(cell.get(), std::memory_order_relaxed);
   }
   if (next != directory->cells.size()) return false;
+  first_ = cells_.front().get();
   delete directory_.exchange(directory.release(), std::memory_order_release);
   return true;
 }
@@ -181,13 +181,16 @@ std::uint64_t Layer::count_all(const ItemPlace& at) const {
 
 // --- adds -------------------------------------------------------------------------------------------------
 
+bool Layer::may_resize(Cell& cell, std::uint64_t bytes, const Changer& by) {
+  return by.memory.may_take(bytes + by.stills.bytes_to_keep(cell)) && by.stills.keep(cell);
+}
+
 Put Layer::ensure_lines(Cell& cell, const Changer& by) {
   if (cell.lines() != nullptr) return Put::done;
   const std::size_t bytes = cell.form().shape.byte_count();
-  if (!by.memory.may_take(static_cast<std::uint64_t>(footprint(bytes)))) return Put::no_memory;
+  if (!may_resize(cell, static_cast<std::uint64_t>(footprint(bytes)), by)) return Put::no_memory;
   Lines lines = make_lines(bytes);
   if (lines == nullptr) return Put::no_memory;
-  by.stills.keep(cell);
   cell.set(cell.form(), lines.release(), true);
   by.took(footprint(bytes));
   return Put::done;
@@ -230,8 +233,7 @@ Put Layer::put_extra(Cell& cell, std::uint64_t entry, const Changer& by) {
   if (at != extras.end() && at->entry == entry) {
     ++at->count;
   } else {
-    if (!by.memory.may_take(2 * sizeof(Extra) * (extras.size() + 1))) return Put::no_memory;
-    by.stills.keep(cell);
+    if (!may_resize(cell, 2 * sizeof(Extra) * (extras.size() + 1), by)) return Put::no_memory;
     const std::size_t before = extras.capacity();
     extras.insert(at, {.entry = entry, .count = 1});
     by.took(static_cast<std::int64_t>((extras.capacity() - before) * sizeof(Extra)));
@@ -247,7 +249,7 @@ Put Layer::grow(Cell*& cell, const ItemPlace& at, const Changer& by) {
   if (quotients_of(form.depth, remainder_bits - 1) > CellShape::quotients_max(remainder_bits - 1))
     return split(cell, at, by);
   const Cell::Form larger{.shape = shape_of(form.depth, remainder_bits - 1), .depth = form.depth};
-  if (!by.memory.may_take(static_cast<std::uint64_t>(footprint(larger.shape.byte_count()))))
+  if (!may_resize(*cell, static_cast<std::uint64_t>(footprint(larger.shape.byte_count())), by))
     return Put::no_memory;
   Put rebuild = Put::done;
   Lines lines = rebuilt(*cell, larger.shape, rebuild);
@@ -276,13 +278,13 @@ Lines Layer::rebuilt(const Cell& cell, const CellShape& shape, Put& done) {
 }
 
 void Layer::replace_lines(Cell& cell, const Cell::Form& form, Lines lines, const Changer& by) {
-  by.stills.keep(cell);
   std::int64_t bytes = footprint(form.shape.byte_count());
   if (cell.owns_lines()) {
     retire_lines(cell.lines(), by.memory);
     bytes -= footprint(cell.form().shape.byte_count());
   }
   cell.set(form, lines.release(), true);
+  forget_zeros(cell.extras());
   by.took(bytes);
 }
 
@@ -299,7 +301,7 @@ Put Layer::split(Cell*& cell, const ItemPlace& at, const Changer& by) {
     if (half.depth > directory_.load(std::memory_order_relaxed)->depth)
       bytes += (std::uint64_t{plan_.root_count} << half.depth) * sizeof(std::atomic<Cell*>);
   }
-  if (!by.memory.may_take(bytes)) return Put::no_memory;
+  if (!may_resize(*cell, bytes, by)) return Put::no_memory;
   Lines left_lines = make_lines(half_bytes);
   Lines right_lines = make_lines(half_bytes);
   if (left_lines == nullptr || right_lines == nullptr) return Put::no_memory;
@@ -322,13 +324,13 @@ Put Layer::split(Cell*& cell, const ItemPlace& at, const Changer& by) {
   if (!fits) return Put::no_room;
 
   auto made = std::make_unique<Cell>(half, cell->first() | std::uint64_t{1} << (word_bits - half.depth),
-                                     cell->root());
+                                     cell->root(), cell->layer());
   Cell& other = *made;
   other.set(half, right_lines.release(), true);
   by.took(footprint(half_bytes) + static_cast<std::int64_t>(value::heap_footprint(sizeof(Cell))));
   replace_lines(*cell, half, std::move(left_lines), by);
-  cell->give_half(other, middle, right_count);
   other.lock();
+  cell->give_half(other, middle, right_count);
   enter(std::move(made), by);
   if (other.covers(at.fraction)) {
     cell->unlock();
@@ -382,14 +384,11 @@ bool Layer::take(Cell& cell, const ItemPlace& at, const Changer& by, std::uint64
 bool Layer::take_extra(Cell& cell, std::uint64_t entry, const Changer& by) {
   std::vector<Extra>& extras = cell.extras();
   const auto at = find_extra(extras, entry);
-  if (at == extras.end() || at->entry != entry) return false;
-  if (at->count > 1) {
-    --at->count;
-  } else {
-    by.stills.keep(cell);
-    extras.erase(at);
-  }
+  if (at == extras.end() || at->entry != entry || at->count == 0) return false;
+  --at->count;
   cell.count_extra(-1);
+  // A removal takes no memory, so it keeps nothing.
+  if (at->count == 0 && !by.stills.need(cell)) forget_zeros(extras);
   return true;
 }
 
@@ -399,7 +398,8 @@ void Layer::shrink(Cell& cell, const Changer& by) {
   if (remainder_bits > plan().remainder_bits_first) return;
   const Cell::Form smaller{.shape = shape_of(form.depth, remainder_bits), .depth = form.depth};
   if (smaller.shape.quotient_count() < quotients_min) return;
-  // Without memory or room the cell stays as it is.
+  // Without memory or room the cell stays as it is. No limit is asked for its smaller lines: more comes back.
+  if (!may_resize(cell, 0, by)) return;
   Put rebuild = Put::done;
   Lines lines = rebuilt(cell, smaller.shape, rebuild);
   if (rebuild == Put::done) replace_lines(cell, smaller, std::move(lines), by);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "cuckoo/native/cell.hpp"
+#include "cuckoo/native/lines.hpp"
 #include "cuckoo/native/stills.hpp"
 
 namespace sepal::cuckoo {
@@ -36,13 +37,6 @@ struct ItemPlace {
   const auto product = static_cast<Product>(hash) * root_count;
   return {.root = static_cast<std::uint32_t>(product >> 64), .fraction = static_cast<std::uint64_t>(product)};
 }
-
-struct HeapLines {
-  void operator()(std::uint64_t* lines) const { value::heap_release_lines(lines); }
-};
-using Lines = std::unique_ptr<std::uint64_t[], HeapLines>;
-// Zeros; null when there is no memory.
-[[nodiscard]] Lines make_lines(std::size_t byte_count);
 
 // What a change of cells needs of the filter.
 struct Changer {
@@ -122,12 +116,16 @@ class Layer {
   void each_cell(Visit visit) const {
     const Directory& directory = *directory_.load(std::memory_order_acquire);
     const Cell* last = nullptr;
-    for (const auto& entry : directory.cells) {
-      Cell* const cell = entry.load(std::memory_order_acquire);
+    for (std::size_t at = 0; at < directory.cells.size(); ++at) {
+      if (at + cells_ahead < directory.cells.size())
+        directory.cells[at + cells_ahead].load(std::memory_order_acquire)->prefetch();
+      Cell* const cell = directory.cells[at].load(std::memory_order_acquire);
       if (cell != last) visit(*cell);
       last = cell;
     }
   }
+  // The first one in that order.
+  [[nodiscard]] Cell& first_cell() const { return *first_; }
 
   // --- with the cell locked ---------------------------------------------------------------------------
 
@@ -148,6 +146,7 @@ class Layer {
   [[nodiscard]] bool complete();
 
  private:
+  static constexpr std::size_t cells_ahead = 8;
   struct Directory {
     Directory(std::uint32_t root_count, unsigned splits)
         : depth(splits), cells(std::size_t{root_count} << splits) {}
@@ -187,6 +186,8 @@ class Layer {
   [[nodiscard]] static std::uint64_t number_of(const Cell::Form& form, const Entry& entry) {
     return std::uint64_t{entry.quotient} << form.shape.remainder_bits() | entry.remainder;
   }
+  // Before the cell's record gets another length, for which `bytes` are taken. False: there is no memory.
+  [[nodiscard]] static bool may_resize(Cell& cell, std::uint64_t bytes, const Changer& by);
   [[nodiscard]] static Put ensure_lines(Cell& cell, const Changer& by);
   [[nodiscard]] bool is_full(const Cell& cell, const Changer& by) const;
   [[nodiscard]] Put grow(Cell*& cell, const ItemPlace& at, const Changer& by);
@@ -204,6 +205,7 @@ class Layer {
   std::atomic<Directory*> directory_{nullptr};
   SpinLock directory_lock_;
   std::vector<std::unique_ptr<Cell>> cells_;  // all; guarded by directory_lock_
+  Cell* first_ = nullptr;                     // from complete() on
   Lines lines_;                               // of the cells of a fixed layer
 };
 

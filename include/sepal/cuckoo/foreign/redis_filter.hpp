@@ -8,6 +8,7 @@
 #include <sepal/base/mutex.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/cuckoo/foreign/redis_table.hpp>
+#include <sepal/value/kept_bytes.hpp>
 #include <sepal/value/kind_row.hpp>
 #include <sepal/value/value.hpp>
 
@@ -46,7 +47,7 @@ class RedisStills final : public RedisTable::Observer {
 };
 
 // The header and the slots of an instant. Few slots are copied at once. Of more, it keeps the pages that
-// change before they were copied, at most one copy of the filter. They are in no account.
+// change before they were copied, at most one copy of the filter. Both are in the account (kept_bytes.hpp).
 class RedisStill final : public value::Still {
  public:
   // So many slots are copied at once.
@@ -82,6 +83,7 @@ class RedisStill final : public value::Still {
   // With the lock of stills_. A page is kept until it was copied.
   std::uint64_t pages_copied_ = 0;
   std::unordered_map<std::uint64_t, std::unique_ptr<Page>> kept_;
+  value::KeptBytes counted_;  // of whole_ or kept_
 };
 
 // Members are *shared* or *exclusive*, as those of bloom::Filter.
