@@ -21,9 +21,10 @@ struct NumberOption {
 };
 constexpr NumberOption iterations_option{"MAXITERATIONS", 1, 65535, text::bad_iterations,
                                          text::iterations_range};
-constexpr NumberOption bucket_size_option{"BUCKETSIZE", 1, 255, text::bad_bucket_size,
+constexpr NumberOption bucket_size_option{"BUCKETSIZE", 1, bucket_size_max, text::bad_bucket_size,
                                           text::bucket_size_range};
-constexpr NumberOption expansion_option{"EXPANSION", 0, 32768, text::bad_expansion, text::expansion_range};
+constexpr NumberOption expansion_option{"EXPANSION", 0, expansion_max, text::bad_expansion,
+                                        text::expansion_range};
 constexpr std::string_view error_option = "ERROR";
 
 std::optional<sepal::Refusal> read(const NumberOption& option, std::string_view word, std::int64_t& into) {

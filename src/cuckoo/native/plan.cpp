@@ -141,6 +141,8 @@ Result<Plan> decode_plan(std::span<const std::byte> bytes) {
   const Options& options = plan.options;
   const bool options_possible = options.capacity >= 1 && options.capacity <= capacity_max &&
                                 options.error_rate > 0 && options.error_rate < 1 &&
+                                options.expansion <= expansion_max && options.bucket_size >= 1 &&
+                                options.bucket_size <= bucket_size_max && options.iteration_max >= 1 &&
                                 reader.integer<std::uint16_t>() == 0 && given <= 1;
   if (!options_possible || plan.root_count < 1 || plan.root_count > root_count_max ||
       plan.root_quotients < 1 || plan.layer_count < 1 || plan.layer_count > layer_count_max)

@@ -41,6 +41,8 @@ struct Options {
 };
 
 inline constexpr std::uint64_t capacity_max = std::uint64_t{1} << 30;
+inline constexpr std::uint32_t expansion_max = 32768;
+inline constexpr std::uint16_t bucket_size_max = 255;  // at least 1, as iteration_max
 inline constexpr std::size_t layer_count_max = 4;
 
 struct LayerPlan {
