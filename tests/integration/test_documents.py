@@ -89,6 +89,7 @@ VARYING = {
         r"100000 users in 64 parts on 3 masters: 0 denied, \d+ of 100000 others called known",
     "with a filter: 20000 look-ups of missing names, 7 queries":
         r"with a filter: 20000 look-ups of missing names, \d+ queries",
+    "5000 look-ups of freed numbers, 4 queries": r"5000 look-ups of freed numbers, \d+ queries",
     "375 deliveries of 300 messages, 30 consumers killed: nothing lost, nothing done twice":
         r"\d+ deliveries of 300 messages, 30 consumers killed: nothing lost, nothing done twice",
     "200 rebuilds while 1720 users were added: none denied": r"200 rebuilds while \d+ users were added: none denied",
