@@ -1,7 +1,7 @@
 // BF.LOADCHUNK puts the filter under its key with the header, and the bits come after it, as in the
 // reference: until the last piece is there, the filter denies items that it has. (sepald keeps such a filter
 // apart until it is whole.)
-#include "module/transfer.hpp"
+#include "module/bloom_chunks.hpp"
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/hash.hpp>

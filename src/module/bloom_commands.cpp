@@ -4,8 +4,6 @@
 // A command that changes a filter opens the key, changes the filter, tells the effects in the order in which
 // a replica must repeat them (effects.hpp), and closes the key. Last it tells clients that watch the key, if
 // there was an effect.
-#include "module/commands.hpp"
-
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/random.hpp>
 #include <sepal/bloom/commands/commands.hpp>
@@ -26,11 +24,12 @@
 #include <variant>
 #include <vector>
 
+#include "module/bloom_chunks.hpp"
+#include "module/commands.hpp"
 #include "module/description.hpp"
 #include "module/effects.hpp"
 #include "module/request.hpp"
 #include "module/room.hpp"
-#include "module/transfer.hpp"
 #include "module/value_types.hpp"
 
 namespace sepal::module {
@@ -329,7 +328,7 @@ int run(RedisModuleCtx* context, RedisModuleString** arguments, int count) {
 }
 
 // For replicas and the AOF (effects.hpp); no other host has it.
-constexpr bloom::CommandFacts bf_shape_facts{
+constexpr CommandFacts bf_shape_facts{
     .name = "bf.shape",
     .arity = 3,
     .writes = true,
@@ -341,13 +340,13 @@ constexpr bloom::CommandFacts bf_shape_facts{
     .syntax = "key header"};
 
 struct Command {
-  const bloom::CommandFacts& facts;
+  const CommandFacts& facts;
   CommandFunction* function;
 };
 
 // At compile time: each request checks the arity, so it is a part of the function.
 template <Handler& handler, int arity>
-consteval Command command(const bloom::CommandFacts& facts) {
+consteval Command command(const CommandFacts& facts) {
   return facts.arity == arity ? Command{.facts = facts, .function = run<handler, arity>}
                               : throw "the arity is not that of the command";
 }
@@ -374,7 +373,7 @@ bool create_commands(RedisModuleCtx* context, const Settings& settings) {
   chosen = &settings;
   // The category comes before the commands that name it. Each command has one key, the word behind its name.
   return create_category(context) && std::ranges::all_of(commands, [&](const Command& command) {
-           const bloom::CommandFacts& facts = command.facts;
+           const CommandFacts& facts = command.facts;
            const char* const flags = facts.writes ? "write deny-oom"
                                      : facts.fast ? "readonly fast"
                                                   : "readonly";

@@ -63,7 +63,7 @@ class ServerArguments {
 
 // A user may have the right only to read or only to write a key (%R~, %W~). For that, the server must know
 // what the command does with the key.
-KeySpec key_of(const bloom::CommandFacts& facts) {
+KeySpec key_of(const CommandFacts& facts) {
   KeySpec key;
   key.flags = facts.writes ? KeySpec::changes | KeySpec::inserts : KeySpec::reads | KeySpec::gives;
   key.begin_search = KeySpec::by_index;
@@ -74,7 +74,7 @@ KeySpec key_of(const bloom::CommandFacts& facts) {
 }
 
 // "@write @bloom" is "write bloom" for the server. Redis 7.2 has no place for a category of a module.
-std::string categories_of(const bloom::CommandFacts& facts) {
+std::string categories_of(const CommandFacts& facts) {
   std::string names;
   for_each_word(facts.categories, [&](std::string_view name) {
     name.remove_prefix(1);  // '@'
@@ -90,7 +90,7 @@ bool create_category(RedisModuleCtx* context) {
   return api.AddACLCategory == nullptr || api.AddACLCategory(context, category_name) == status_ok;
 }
 
-bool describe(RedisModuleCtx* context, const bloom::CommandFacts& facts) {
+bool describe(RedisModuleCtx* context, const CommandFacts& facts) {
   if (api.SetCommandInfo == nullptr || api.GetCommand == nullptr) return true;
   // The server steps through our arrays by these sizes. An entry of a history is two pointers; we give none.
   static constexpr CommandInfoVersion version{.version = 1,

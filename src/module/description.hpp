@@ -13,6 +13,6 @@ namespace sepal::module {
 
 // The server has the command. A server says of it what it can: before Redis 7.0 nothing, categories from 7.2
 // on, @bloom from 7.4 on. False: the server has refused the description.
-[[nodiscard]] bool describe(RedisModuleCtx* context, const bloom::CommandFacts& facts);
+[[nodiscard]] bool describe(RedisModuleCtx* context, const CommandFacts& facts);
 
 }  // namespace sepal::module

@@ -1,4 +1,5 @@
 #include <sepal/base/endian.hpp>
+#include <sepal/cuckoo/commands/found.hpp>
 #include <sepal/cuckoo/kind/redis_kind.hpp>
 #include <sepal/writers/redis_cuckoo_writer.hpp>
 
@@ -61,33 +62,18 @@ class Told {
 };
 static_assert(written_bytes_max % sizeof(std::uint64_t) == 0, "a record has whole hashes");
 
-AddOutcome outcome_of(RedisTable::Added added) {
-  using cuckoo::Refusal;
-  switch (added) {
-    case RedisTable::Added::added: return {.added = true};
-    case RedisTable::Added::exists: return {};
-    case RedisTable::Added::full:
-    case RedisTable::Added::layer_limit: return {.refusal = Refusal::full};
-    case RedisTable::Added::too_large:
-    case RedisTable::Added::out_of_memory: break;
-  }
-  return {.refusal = Refusal::no_memory};
-}
-
 }  // namespace
 
 void add(Mutator& changes, DatabaseKey key, RedisFilter& filter, Items items, cuckoo::Filter::AddIf condition,
          std::vector<AddOutcome>& outcomes) noexcept {
   outcomes.clear();
   const std::uint64_t bytes_before = filter.byte_count();
-  const value::Limits limits{.bytes_max = changes.keyspace().value_limits(bytes_before).bytes_max,
-                             .layers_max = redis_added_layers_max};
+  const std::uint64_t bytes_max = changes.keyspace().value_limits(bytes_before).bytes_max;
   RedisTable& table = filter.changing();
   Told told(changes, key, RedisChange::added);
   for (const std::string_view item : items) {
     const std::uint64_t hash = RedisTable::hash_of(item);
-    const bool always = condition == cuckoo::Filter::AddIf::always;
-    outcomes.push_back(outcome_of(always ? table.add(hash, limits) : table.add_new(hash, limits)));
+    outcomes.push_back(cuckoo::add_to(table, hash, condition, bytes_max));
     if (outcomes.back().added) told.add(hash);
   }
   changes.keyspace().resized(key.database, filter, bytes_before);

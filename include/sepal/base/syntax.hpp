@@ -1,4 +1,5 @@
-// Turns the syntax of a command, as people read it, into the tree of arguments that COMMAND DOCS answers.
+// What is said about a command to clients: its facts, and the tree of arguments that COMMAND DOCS answers,
+// which is made of its syntax as people read it.
 //
 //     key                     an argument: lower case
 //     NOCREATE                a word that is sent as it is: upper case
@@ -8,11 +9,28 @@
 //     <ON | OFF>              one of them
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace sepal {
+
+// What COMMAND, COMMAND DOCS and the rights of users say about a command that every host has: sepald and
+// sepal.so. Texts are literals: a zero byte is behind each.
+struct CommandFacts {
+  std::string_view name;          // lower case: "bf.add"
+  std::int8_t arity = 0;          // words including the name; negative: at least so many
+  bool writes = false;            // else it only reads
+  bool grows = true;              // if it writes: it may take memory, so it is refused above maxmemory
+  bool fast = false;              // it takes a short time, whatever the size of the filter
+  std::string_view categories{};  // of the rights of users; blank separated, with '@'
+  std::string_view summary{};
+  std::string_view since{};
+  std::string_view complexity{};
+  std::string_view syntax{};  // the first word is the key
+  std::string_view tips{};    // blank separated
+};
 
 struct SyntaxArgument {
   std::string name;

@@ -46,6 +46,7 @@ struct Piece {
 class Reply {
  public:
   [[nodiscard]] Version version() const { return version_; }
+  [[nodiscard]] bool is_resp3() const { return version_ == Version::resp3; }
   void set_version(Version version) { version_ = version; }
 
   void ok() { raw("+OK\r\n"); }

@@ -16,9 +16,6 @@
 
 namespace sepal::writers {
 
-// No filter gets more layers by adds: "Maximum expansions reached".
-inline constexpr std::uint32_t redis_added_layers_max = 32;
-
 // The key names `filter`. An outcome that is neither added nor refused: the item seems to be there.
 void add(keyspace::Mutator& changes, keyspace::DatabaseKey key, cuckoo::RedisFilter& filter,
          std::span<const std::string_view> items, cuckoo::Filter::AddIf condition,

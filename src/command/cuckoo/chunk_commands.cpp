@@ -14,9 +14,9 @@
 #include <limits>
 #include <memory>
 
-#include "command/cuckoo/found_cuckoo.hpp"
+#include "command/cuckoo/cuckoo_row.hpp"
+#include "command/cuckoo/refuse_other.hpp"
 #include "command/run/refuse.hpp"
-#include "command/table/command_row.hpp"
 #include "command/table/families.hpp"
 
 namespace sepal::command {
@@ -48,7 +48,7 @@ Next cf_scandump(Context& context) {
   value::Value* const found = find_counted(context, context.words[1]);
   if (found == nullptr) return refuse(context, cf_text::not_found);
   if (refuses_other_than_cuckoo(context, found)) return Next::done;
-  const auto* const filter = FoundCuckoo(found).of_redis;
+  const auto* const filter = cuckoo::Found(found).of_redis;
   if (filter == nullptr) return refuse(context, cf_text::own_filter);
   const cuckoo::RedisHeader& header = filter->header();
   if (header.item_count == 0) return answer_end(context);
@@ -82,7 +82,7 @@ Next load_chunk(Context& context, std::int64_t iterator, std::span<const std::by
   value::Value* const found = find(context, context.words[1]);
   if (found == nullptr) return refuse(context, cf_text::not_found);
   if (refuses_other_than_cuckoo(context, found)) return Next::done;
-  auto* const filter = FoundCuckoo(found).of_redis;
+  auto* const filter = cuckoo::Found(found).of_redis;
   if (filter == nullptr || !cuckoo::redis_place_of(filter->header(), iterator, bytes.size()))
     return refuse(context, cf_text::bad_chunk);
   if (!context.alone) return Next::need_alone;
@@ -112,19 +112,10 @@ std::uint64_t records_chunk(const RecordAsk& ask) {
                                               std::min<std::uint64_t>(ask.words[3].size(), bytes_max));
 }
 
-constexpr Family chunk_row{.group = "module", .flags = Flag::module, .flags_imply_categories = false};
-
 constexpr CommandSpec chunk_family[] = {
-    chunk_row("cf.loadchunk key iterator data", 4, "1.0.0",
-              "Takes a piece of a cuckoo filter of RedisBloom, which its CF.SCANDUMP answered", cf_loadchunk,
-              Category::write | Category::cuckoo, Flag::write | Flag::deny_oom, one_key("RW"), records_chunk,
-              Cost{"O(N) where N is the size of the piece"}),
+    cuckoo_row("cf.loadchunk", cf_loadchunk, records_chunk),
     // The reference declares that it changes the key.
-    chunk_row("cf.scandump key iterator", 3, "1.0.0",
-              "Answers a piece of a cuckoo filter of RedisBloom, and the iterator of the next one; 0 begins, "
-              "and ends",
-              cf_scandump, Category::read | Category::cuckoo, Flag::read_only | Flag::fast, one_key("RW"),
-              Cost{"O(1): a piece is of a limited size"}, Tips{"dont_cache"}),
+    cuckoo_row("cf.scandump", cf_scandump, one_key("RW")),
 };
 
 }  // namespace

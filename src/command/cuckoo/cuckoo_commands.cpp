@@ -6,21 +6,19 @@
 // made or lost. RedisBloom's filters change with the gate closed only.
 
 #include <sepal/command/table/error_texts.hpp>
+#include <sepal/cuckoo/commands/answers.hpp>
 #include <sepal/cuckoo/commands/options.hpp>
-#include <sepal/cuckoo/kind/kind.hpp>
-#include <sepal/cuckoo/kind/redis_kind.hpp>
 #include <sepal/writers/cuckoo_writer.hpp>
 #include <sepal/writers/redis_cuckoo_writer.hpp>
 
 #include <algorithm>
-#include <optional>
 #include <string>
 
-#include "command/cuckoo/found_cuckoo.hpp"
+#include "command/cuckoo/cuckoo_row.hpp"
+#include "command/cuckoo/refuse_other.hpp"
 #include "command/keys/lookup.hpp"
 #include "command/run/refuse.hpp"
 #include "command/run/scratch.hpp"
-#include "command/table/command_row.hpp"
 #include "command/table/families.hpp"
 
 namespace sepal::command {
@@ -28,9 +26,9 @@ namespace cf {
 namespace {
 
 namespace cf_text = cuckoo::text;
+using cuckoo::AddAnswer;
 using cuckoo::Filter;
 using cuckoo::RedisFilter;
-using cuckoo::Refusal;
 using AddIf = cuckoo::Filter::AddIf;
 using Words = std::span<const std::string_view>;
 
@@ -44,52 +42,29 @@ keyspace::DatabaseKey key_of(const Context& context) {
 
 // --- adds -------------------------------------------------------------------------------------------------
 
-// How the outcomes of adds are answered.
-enum class Answer : std::uint8_t {
-  single,  // CF.ADD, CF.ADDNX: a boolean, or an error
-  flags,   // CF.INSERT: 1 or -1; in RESP3 a boolean
-  numbers  // CF.INSERTNX: 1, 0 or -1
-};
-
 struct Addition {
   Words items;
   AddIf condition = AddIf::always;
   cuckoo::Options options;  // of the filter that is made when the key is free
   bool create = true;
-  Answer answer = Answer::single;
+  AddAnswer answer = AddAnswer::single;
 };
-
-std::string_view refusal_text(Refusal refusal) {
-  return refusal == Refusal::full ? cf_text::full : cf_text::no_memory;
-}
 
 void answer_adds(Context& context, const Addition& addition) {
   const std::vector<Filter::AddOutcome>& outcomes = context.scratch.cuckoo_outcomes;
   resp::Reply& reply = context.reply;
-  std::uint64_t added = 0;
-  if (addition.answer != Answer::single) reply.array(outcomes.size());
+  if (addition.answer != AddAnswer::single) reply.array(outcomes.size());
   // Whether an item was there may depend on another worker's add or removal that it has not recorded yet.
   if (addition.condition == AddIf::absent) context.record.answered_known = true;
-  for (const Filter::AddOutcome& outcome : outcomes) {
-    added += outcome.added ? 1 : 0;
-    const bool refused = outcome.refusal != Refusal::none;
-    const bool as_boolean = addition.answer == Answer::single ||
-                            (addition.answer == Answer::flags && reply.version() == resp::Version::resp3);
-    if (addition.answer == Answer::single && refused) {
-      reply.error(refusal_text(outcome.refusal));
-    } else if (as_boolean) {
-      reply.boolean(outcome.added);
-    } else {
-      reply.integer(refused ? -1 : outcome.added ? 1 : 0);
-    }
-  }
-  context.stats.items_added.add(added);
+  for (const Filter::AddOutcome& outcome : outcomes) cuckoo::append_outcome(reply, outcome, addition.answer);
+  context.stats.items_added.add(
+      static_cast<std::uint64_t>(std::ranges::count(outcomes, true, &Filter::AddOutcome::added)));
 }
 
 // RedisBloom looks at the number of layers once for each request, before it looks at the items.
 Next add_to_redis(Context& context, RedisFilter& filter, const Addition& addition) {
   const bool has_begun = context.partial != nullptr && context.partial->next_word != 0;
-  if (!has_begun && filter.header().layer_count >= writers::redis_added_layers_max)
+  if (!has_begun && filter.header().layer_count >= cuckoo::redis_added_layers_max)
     return refuse(context, cf_text::layer_limit);
   if (!context.alone) return Next::need_alone;
   writers::add(context.changes, key_of(context), filter, addition.items, addition.condition,
@@ -101,7 +76,7 @@ Next add_to_redis(Context& context, RedisFilter& filter, const Addition& additio
 Next add(Context& context, const Addition& addition) {
   value::Value* const found = find(context, context.words[1]);
   if (refuses_other_than_cuckoo(context, found)) return Next::done;
-  const auto [filter, of_redis] = FoundCuckoo(found);
+  const auto [filter, of_redis] = cuckoo::Found(found);
   if (of_redis != nullptr) return add_to_redis(context, *of_redis, addition);
   std::vector<Filter::AddOutcome>& outcomes = context.scratch.cuckoo_outcomes;
   if (filter != nullptr) {
@@ -138,7 +113,7 @@ Next cf_addnx(Context& context) {
       {.items = context.words.subspan(2), .condition = AddIf::absent, .options = default_options(context)});
 }
 
-Next insert(Context& context, AddIf condition, Answer answer) {
+Next insert(Context& context, AddIf condition, AddAnswer answer) {
   const auto parsed = cuckoo::parse_insert(context.words.subspan(2), default_options(context));
   if (const auto* refusal = std::get_if<sepal::Refusal>(&parsed)) return refuse(context, refusal->text);
   if (std::holds_alternative<cuckoo::TooFewWords>(parsed))
@@ -152,11 +127,11 @@ Next insert(Context& context, AddIf condition, Answer answer) {
 }
 
 Next cf_insert(Context& context) {
-  return insert(context, AddIf::always, Answer::flags);
+  return insert(context, AddIf::always, AddAnswer::flags);
 }
 
 Next cf_insertnx(Context& context) {
-  return insert(context, AddIf::absent, Answer::numbers);
+  return insert(context, AddIf::absent, AddAnswer::numbers);
 }
 
 Next cf_reserve(Context& context) {
@@ -179,7 +154,7 @@ Next cf_reserve(Context& context) {
 // --- removals ---------------------------------------------------------------------------------------------
 
 Next remove(Context& context, Words items, bool single) {
-  const FoundCuckoo found(find(context, context.words[1]));
+  const cuckoo::Found found(find(context, context.words[1]));
   // The reference answers so for a value of another kind as well.
   if (found.none()) return refuse(context, cf_text::nothing_to_delete_from);
   const std::span<bool> removed = context.scratch.flags(items.size());
@@ -213,7 +188,7 @@ Next cf_mdel(Context& context) {
 // A value of another kind holds no item.
 void look_up(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
   context.stats.items_asked.add(items.size());
-  const FoundCuckoo found(find_counted(context, context.words[1], requests));
+  const cuckoo::Found found(find_counted(context, context.words[1], requests));
   if (found.none()) {
     std::ranges::fill(present, false);
     return;
@@ -249,7 +224,7 @@ Next cf_mexists(Context& context) {
 }
 
 Next cf_count(Context& context) {
-  const FoundCuckoo found(find_counted(context, context.words[1]));
+  const cuckoo::Found found(find_counted(context, context.words[1]));
   if (found.none()) return answer_count(context, 0);
   const std::string_view item = context.words[2];
   return answer_count(context,
@@ -257,41 +232,6 @@ Next cf_count(Context& context) {
 }
 
 // --- what is told -----------------------------------------------------------------------------------------
-
-struct Told {
-  std::uint64_t bytes = 0;
-  std::uint64_t buckets = 0;
-  std::uint64_t layers = 0;
-  std::uint64_t items = 0;
-  std::uint64_t removed = 0;
-  std::uint64_t bucket_size = 0;
-  std::uint64_t expansion = 0;
-  std::uint64_t iteration_max = 0;
-};
-
-Told told_of(const Filter& filter) {
-  const cuckoo::Options& options = filter.plan().options;
-  return {.bytes = filter.byte_count(),
-          .buckets = cuckoo::bucket_count(options),
-          .layers = filter.layer_count(),
-          .items = filter.item_count(),
-          .removed = filter.removed_count(),
-          .bucket_size = options.bucket_size,
-          .expansion = options.expansion,
-          .iteration_max = options.iteration_max};
-}
-
-Told told_of(const RedisFilter& filter) {
-  const cuckoo::RedisHeader& header = filter.header();
-  return {.bytes = header.told_bytes(),
-          .buckets = header.bucket_count,
-          .layers = header.layer_count,
-          .items = header.item_count,
-          .removed = header.delete_count,
-          .bucket_size = header.bucket_slots,
-          .expansion = header.expansion,
-          .iteration_max = header.kicks_max};
-}
 
 // The filter for a question about it. Null: an error is answered.
 value::Value* find_to_tell(Context& context) {
@@ -301,80 +241,25 @@ value::Value* find_to_tell(Context& context) {
   return found;
 }
 
-std::optional<Told> find_told(Context& context) {
-  value::Value* const found = find_to_tell(context);
-  if (found == nullptr) return std::nullopt;
-  const auto [own, of_redis] = FoundCuckoo(found);
-  return own != nullptr ? told_of(*own) : told_of(*of_redis);
-}
-
-struct InfoField {
-  std::string_view name;
-  std::uint64_t Told::*value;
-};
-// Those of the reference, and no other: clients fail on a name that they do not know.
-constexpr InfoField info_fields[] = {
-    {"Size", &Told::bytes},
-    {"Number of buckets", &Told::buckets},
-    {"Number of filters", &Told::layers},
-    {"Number of items inserted", &Told::items},
-    {"Number of items deleted", &Told::removed},
-    {"Bucket size", &Told::bucket_size},
-    {"Expansion rate", &Told::expansion},
-    {"Max iterations", &Told::iteration_max},
-};
-
 Next cf_info(Context& context) {
-  const auto told = find_told(context);
-  if (!told) return Next::done;
-  context.reply.map(std::size(info_fields));
-  for (const InfoField& field : info_fields) {
-    context.reply.simple(field.name);
-    context.reply.integer_unsigned((*told).*field.value);
-  }
+  if (value::Value* const found = find_to_tell(context))
+    cuckoo::append_info(context.reply, cuckoo::told_of(cuckoo::Found(found)));
   return Next::done;
 }
 
 Next cf_debug(Context& context) {
-  const auto told = find_told(context);
-  if (!told) return Next::done;
-  context.reply.bulk(
-      "bktsize:" + std::to_string(told->bucket_size) + " buckets:" + std::to_string(told->buckets) +
-      " items:" + std::to_string(told->items) + " deletes:" + std::to_string(told->removed) +
-      " filters:" + std::to_string(told->layers) + " max_iterations:" + std::to_string(told->iteration_max) +
-      " expansion:" + std::to_string(told->expansion));
+  if (value::Value* const found = find_to_tell(context))
+    context.reply.bulk(cuckoo::debug_line(cuckoo::told_of(cuckoo::Found(found))));
   return Next::done;
 }
 
-void append_figures(resp::Reply& reply, const std::vector<value::Figure>& figures) {
-  for (const value::Figure& figure : figures) {
-    reply.simple(figure.name);
-    if (const auto* number = std::get_if<std::uint64_t>(&figure.value)) reply.integer_unsigned(*number);
-    if (const auto* real = std::get_if<double>(&figure.value)) reply.real(*real);
-    if (const auto* word = std::get_if<std::string_view>(&figure.value)) reply.bulk(*word);
-  }
-}
-
 Next cf_stats(Context& context) {
-  const value::Value* const found = find_to_tell(context);
-  if (found == nullptr) return Next::done;
-  const value::KindRow& row = value::row_of(*found);
-  value::Figures figures;
-  row.tell(*found, figures);
-  figures.number("memory_bytes", row.byte_count(*found));
-  context.reply.map(figures.figures.size() + 1);
-  append_figures(context.reply, figures.figures);
-  context.reply.simple("layers");
-  context.reply.array(figures.parts.size());
-  for (const auto& layer : figures.parts) {
-    context.reply.map(layer.size());
-    append_figures(context.reply, layer);
-  }
+  if (const value::Value* const found = find_to_tell(context)) cuckoo::append_stats(context.reply, *found);
   return Next::done;
 }
 
 Next cf_compact(Context& context) {
-  const FoundCuckoo found(find(context, context.words[1]));
+  const cuckoo::Found found(find(context, context.words[1]));
   if (found.none()) return refuse(context, cf_text::nothing_to_compact);
   if (found.own != nullptr) {
     writers::compact(context.changes, key_of(context), *found.own);
@@ -392,55 +277,21 @@ std::uint64_t records_cuckoo(const RecordAsk& ask) {
                   writers::record_bytes_of_redis_items(key_bytes, ask.item_count));
 }
 
-// The categories are those that the reference declares, not those that flags imply.
-constexpr Family cuckoo_row{.group = "module", .flags = Flag::module, .flags_imply_categories = false};
-constexpr Categories adds = Category::write | Category::cuckoo;
-constexpr Categories asks = Category::read | Category::cuckoo;
-constexpr auto adding = Flag::write | Flag::deny_oom;
-constexpr auto asking = Flag::read_only | Flag::fast;
-constexpr Cost of_items{"O(N) where N is the number of items"};
-constexpr Cost of_cells{"O(N) where N is the size of the filter divided by 64 KiB"};
-
 constexpr CommandSpec cuckoo_family[] = {
-    cuckoo_row("cf.add key item", 3, "1.0.0",
-               "Adds a copy of an item to a filter, making the filter with the defaults if the key is free",
-               cf_add, adds, adding, one_key("RW"), records_cuckoo),
-    cuckoo_row("cf.addnx key item", 3, "1.0.0",
-               "Adds an item to a filter if it is not there, making the filter if the key is free", cf_addnx,
-               adds, adding, one_key("RW"), records_cuckoo),
-    cuckoo_row("cf.compact key", 2, "1.0.0", "Begins the count of removed items of a filter anew", cf_compact,
-               adds, Flag::write | Flag::fast | Flag::alone, one_key("RW access update"), of_cells),
-    cuckoo_row("cf.count key item", 3, "1.0.0", "Answers how many copies of an item a filter may have",
-               cf_count, asks, asking, one_key("RO")),
-    cuckoo_row("cf.debug key", 2, "1.0.0", "Answers the shape of a filter in one line", cf_debug, asks,
-               asking, one_key("RO"), of_cells),
-    cuckoo_row("cf.del key item", 3, "1.0.0", "Removes a copy of an item from a filter", cf_del, adds,
-               Flag::write | Flag::fast, one_key("RW"), records_cuckoo),
-    cuckoo_row("cf.exists key item", 3, "1.0.0", "Asks whether a filter may have an item", cf_exists, asks,
-               asking, one_key("RO"), cf_exists_together),
-    cuckoo_row("cf.info key", 2, "1.0.0", "Answers the shape of a filter, and how many items it has", cf_info,
-               asks | Category::fast, asking, one_key("RO"), of_cells, Tips{"dont_cache"}),
-    cuckoo_row("cf.insert key [CAPACITY capacity] [ERROR error] [NOCREATE] ITEMS item [item ...]", -4,
-               "1.0.0",
-               "Adds copies of items to a filter, making it with the given options if the key is free",
-               cf_insert, adds, adding, one_key("RW"), records_cuckoo, ItemsAt{items_behind_word}, of_items),
-    cuckoo_row("cf.insertnx key [CAPACITY capacity] [ERROR error] [NOCREATE] ITEMS item [item ...]", -4,
-               "1.0.0", "Adds the items that a filter does not have, making it if the key is free",
-               cf_insertnx, adds, adding, one_key("RW"), records_cuckoo, ItemsAt{items_behind_word},
-               of_items),
-    cuckoo_row("cf.mdel key item [item ...]", -3, "0.1.0", "Removes a copy of each item from a filter",
-               cf_mdel, adds, Flag::write | Flag::fast, one_key("RW"), records_cuckoo,
-               ItemsAt{items_behind_key}, of_items),
-    cuckoo_row("cf.mexists key item [item ...]", -3, "1.0.0",
-               "Asks for each of several items whether a filter may have it", cf_mexists, asks, asking,
-               one_key("RO"), ItemsAt{items_behind_key}, of_items),
-    cuckoo_row("cf.reserve key capacity [BUCKETSIZE bucketsize] [MAXITERATIONS maxiterations] "
-               "[EXPANSION expansion] [ERROR error]",
-               -3, "1.0.0", "Makes an empty filter for a capacity and an error rate", cf_reserve,
-               adds | Category::fast, adding, one_key("RW"), records_cuckoo),
-    cuckoo_row("cf.stats key", 2, "0.1.0",
-               "Answers how full a filter is, how often it errs now, and its layers", cf_stats, asks, asking,
-               one_key("RO"), of_cells, Tips{"dont_cache"}),
+    cuckoo_row("cf.add", cf_add, records_cuckoo),
+    cuckoo_row("cf.addnx", cf_addnx, records_cuckoo),
+    cuckoo_row("cf.compact", cf_compact, Flag::alone, one_key("RW access update")),
+    cuckoo_row("cf.count", cf_count),
+    cuckoo_row("cf.debug", cf_debug),
+    cuckoo_row("cf.del", cf_del, records_cuckoo),
+    cuckoo_row("cf.exists", cf_exists, cf_exists_together),
+    cuckoo_row("cf.info", cf_info),
+    cuckoo_row("cf.insert", cf_insert, records_cuckoo, ItemsAt{items_behind_word}),
+    cuckoo_row("cf.insertnx", cf_insertnx, records_cuckoo, ItemsAt{items_behind_word}),
+    cuckoo_row("cf.mdel", cf_mdel, records_cuckoo, ItemsAt{items_behind_key}),
+    cuckoo_row("cf.mexists", cf_mexists, ItemsAt{items_behind_key}),
+    cuckoo_row("cf.reserve", cf_reserve, records_cuckoo),
+    cuckoo_row("cf.stats", cf_stats),
 };
 
 }  // namespace

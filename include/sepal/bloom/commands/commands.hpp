@@ -2,26 +2,13 @@
 // Metadata as RedisBloom declares it.
 #pragma once
 
+#include <sepal/base/syntax.hpp>
+
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <string_view>
 
 namespace sepal::bloom {
-
-// Texts are literals: a zero byte is behind each.
-struct CommandFacts {
-  std::string_view name;          // lower case: "bf.add"
-  std::int8_t arity = 0;          // words including the name; negative: at least so many
-  bool writes = false;            // else it only reads
-  bool fast = false;              // it takes a short time, whatever the size of the filter
-  std::string_view categories{};  // of the rights of users; blank separated, with '@'
-  std::string_view summary{};
-  std::string_view since{};
-  std::string_view complexity{};
-  std::string_view syntax{};  // base/syntax.hpp; the first word is the key
-  std::string_view tips{};    // blank separated
-};
 
 // Sorted by name. The key of each is its first word.
 inline constexpr CommandFacts command_facts[] = {
