@@ -37,23 +37,35 @@ std::optional<std::string> read_head(const KindRow& row, rdb::Reader& reader) {
   return head;
 }
 
-std::uint64_t piece_bytes_at(std::uint64_t offset, std::uint64_t body_bytes) {
-  return std::min(module_piece_bytes, body_bytes - offset);
-}
-
-// The strings of the body, and the end. Nothing where one is of another length, or something is left.
+// The strings of the body. Nothing where one is of another length.
 std::optional<std::vector<rdb::String>> read_pieces(rdb::Reader& reader, std::uint64_t body_bytes) {
   std::vector<rdb::String> pieces;
   for (std::uint64_t offset = 0; offset < body_bytes && !reader.failed(); offset += module_piece_bytes) {
     const rdb::String& piece = pieces.emplace_back(reader.string_field());
     // The digits of a number are counted when they are read.
     if (piece.kind != rdb::String::Kind::number && piece.unpacked_bytes != 0 &&
-        piece.unpacked_bytes != piece_bytes_at(offset, body_bytes))
+        piece.unpacked_bytes != module_piece_bytes_at(offset, body_bytes))
       return std::nullopt;
   }
-  reader.end();
-  if (reader.failed() || !reader.at_end()) return std::nullopt;
   return pieces;
+}
+
+// read_module_image() without the end of the fields.
+Result<ModuleImage> read_image(rdb::Reader& reader, std::uint32_t layers_max) {
+  const Error no_value = fail(Errc::out_of_range, "this is no value of Sepal");
+  auto head = reader.text_field(head_bytes_max);
+  if (!head) return no_value;
+  const auto head_bytes = std::as_bytes(std::span(*head));
+  const KindRow* const row = row_of_image(head_bytes);
+  if (row == nullptr) return no_value;
+  const auto shape = row->read_head(head_bytes, layers_max);
+  if (!shape)
+    return shape.error().code == Errc::layer_limit ? shape.error()
+                                                   : fail(Errc::out_of_range, shape.error().detail);
+  if (shape->head_bytes != head_bytes.size()) return no_such_value(*row);
+  auto pieces = read_pieces(reader, shape->body_bytes);
+  if (!pieces) return no_such_value(*row);
+  return ModuleImage{.row = row, .head = std::move(*head), .shape = *shape, .pieces = std::move(*pieces)};
 }
 
 Result<void> fill(const KindRow& row, Value& into, std::uint64_t offset, std::uint64_t byte_count,
@@ -102,7 +114,7 @@ std::string fields_of(std::string_view bytes, std::uint64_t offset, std::uint64_
   std::string fields;
   fields.reserve(bytes.size() + bytes.size() / module_piece_bytes * 6 + 6);
   for (; !bytes.empty(); bytes.remove_prefix(std::min<std::size_t>(module_piece_bytes, bytes.size()))) {
-    append_field_head(fields, piece_bytes_at(offset, body_bytes));
+    append_field_head(fields, module_piece_bytes_at(offset, body_bytes));
     fields.append(bytes.substr(0, module_piece_bytes));
     offset += module_piece_bytes;
   }
@@ -111,6 +123,14 @@ std::string fields_of(std::string_view bytes, std::uint64_t offset, std::uint64_
 static_assert(mapped_allocation_min % module_piece_bytes == 0, "write_image() gives whole fields");
 
 }  // namespace
+
+Result<ModuleImage> read_module_image(rdb::Reader& reader, std::uint32_t layers_max) {
+  auto image = read_image(reader, layers_max);
+  // The fields of a value that is refused are read to their end: in a file, the next key comes behind them.
+  image ? reader.end() : reader.skip_fields();
+  if (reader.failed()) return fail(Errc::damaged, "these are not the fields of a value of Sepal");
+  return image;
+}
 
 bool begins_module_payload(const KindRow& row, Bytes payload) {
   rdb::Reader reader(payload);
@@ -133,23 +153,20 @@ Result<ValuePtr> read_module_payload(const KindRow& row, Bytes payload, const Li
   if (!value) return value.error();
   // The checksum is right, so the payload is as it was made. It is not damaged: it is no such value.
   rdb::Reader reader(*value);
-  const auto head = read_head(row, reader);
-  if (!head) return no_such_value(row);
-  const auto head_bytes = std::as_bytes(std::span(*head));
-  const auto shape = row.read_head(head_bytes, limits.layers_max);
-  if (!shape)
-    return shape.error().code == Errc::layer_limit ? shape.error()
-                                                   : fail(Errc::out_of_range, shape.error().detail);
-  if (shape->head_bytes != head_bytes.size()) return no_such_value(row);
-  const auto pieces = read_pieces(reader, shape->body_bytes);
-  if (!pieces) return no_such_value(row);
-  if (auto room = hold ? hold(shape->body_bytes) : Result<void>(); !room) return room.error();
-  auto made = row.make(head_bytes, limits, FilledBy::load);
+  if (reader.byte() != rdb::module_type || reader.length() != id_of(row)) return no_such_value(row);
+  const auto image = read_module_image(reader, limits.layers_max);
+  if (!image)
+    return image.error().code == Errc::layer_limit ? image.error()
+                                                   : fail(Errc::out_of_range, image.error().detail);
+  if (image->row != &row || !reader.at_end()) return no_such_value(row);
+  const std::uint64_t body_bytes = image->shape.body_bytes;
+  if (auto room = hold ? hold(body_bytes) : Result<void>(); !room) return room.error();
+  auto made = row.make(std::as_bytes(std::span(image->head)), limits, FilledBy::load);
   if (!made) return made;
   rdb::BytesInMemory bytes(payload);
   std::uint64_t offset = 0;
-  for (const rdb::String& piece : *pieces) {
-    const std::uint64_t byte_count = piece_bytes_at(offset, shape->body_bytes);
+  for (const rdb::String& piece : image->pieces) {
+    const std::uint64_t byte_count = module_piece_bytes_at(offset, body_bytes);
     if (auto filled = fill(row, **made, offset, byte_count, piece, bytes); !filled) return filled.error();
     offset += byte_count;
   }

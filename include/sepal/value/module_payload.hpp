@@ -12,9 +12,11 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
+#include <sepal/rdb/reader.hpp>
 #include <sepal/value/kind_row.hpp>
 #include <sepal/value/module_type.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -31,6 +33,23 @@ namespace sepal::value {
   for (const char letter : name) id = id << 6 | letters.find(letter);
   return id << 10 | static_cast<std::uint64_t>(encoding_version);
 }
+
+// A value as it stands in a server's file or in a payload: the head of its image, and where the body is.
+struct ModuleImage {
+  const KindRow* row = nullptr;
+  std::string head;
+  Shape shape;
+  std::vector<rdb::String> pieces;  // each of module_piece_bytes, or what is left; an empty one: zeros
+};
+[[nodiscard]] constexpr std::uint64_t module_piece_bytes_at(std::uint64_t offset, std::uint64_t body_bytes) {
+  return std::min(module_piece_bytes, body_bytes - offset);
+}
+
+// Reads the fields behind a module's id, and their end. Believes nothing, but does not look at the body: a
+// number among the pieces may have another length. Errors: damaged where these are other fields: then
+// reader.failed(); out_of_range where no value can be like that, layer_limit: then all of its fields are
+// read.
+Result<ModuleImage> read_module_image(rdb::Reader& reader, std::uint32_t layers_max);
 
 // The functions of value::Payload for such a kind, whose row has a type.
 [[nodiscard]] bool begins_module_payload(const KindRow& row, std::span<const std::byte> payload);

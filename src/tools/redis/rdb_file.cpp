@@ -9,9 +9,11 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/cuckoo/foreign/redis_payload.hpp>
+#include <sepal/cuckoo/kind/module_type.hpp>
 #include <sepal/cuckoo/kind/redis_kind.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/rdb/dump.hpp>
+#include <sepal/value/module_payload.hpp>
 
 #include <algorithm>
 #include <array>
@@ -116,6 +118,8 @@ static_assert(std::ranges::all_of(types,
                                            std::string_view(type.name).empty();
                                   }),
               "each type that is known has a name");
+
+constexpr std::uint64_t sepal_cuckoo_id = value::module_id(cuckoo::redis_type_name, cuckoo::sepal_encoding);
 
 // A module's id: nine letters of six bits each, and ten bits of version.
 constexpr int module_version_bits = 10;
@@ -326,12 +330,12 @@ void RdbFile::read_module(RdbKey& key) {
   }
   key.kind = is_cuckoo ? RdbKey::Kind::cuckoo : RdbKey::Kind::bloom;
   const bool is_known =
-      is_cuckoo ? id == cuckoo::redis_id : id == bloom::redisbloom_id || id == bloom::sepal_id;
+      id == cuckoo::redis_id || id == sepal_cuckoo_id || id == bloom::redisbloom_id || id == bloom::sepal_id;
   if (!is_known) {
     key.refusal = "an unknown version of RedisBloom or Sepal wrote it";
     return reader_.skip_fields();
   }
-  auto read = is_cuckoo ? read_cuckoo() : read_bloom(id);
+  auto read = id == cuckoo::redis_id ? read_cuckoo() : is_cuckoo ? read_sepal_cuckoo() : read_bloom(id);
   if (read) {
     key.filter = std::move(*read);
   } else {
@@ -367,6 +371,27 @@ Result<RdbImage> RdbFile::read_cuckoo() {
   for (std::uint32_t layer = 0; layer < header.layer_count; ++layer)
     image.body.push_back({.string = read->slots[layer], .byte_count = header.layer_slots(layer)});
   image.body.push_back({.string = {}, .byte_count = shape.body_bytes - header.slot_count()});
+  return image;
+}
+
+// Of either kind.
+Result<RdbImage> RdbFile::read_sepal_cuckoo() {
+  const auto read = value::read_module_image(reader_, moved_limits.layers_max);
+  if (!read) return read.error();
+  const bool is_cuckoo =
+      read->row->kind == value::Kind::cuckoo || read->row->kind == value::Kind::redis_cuckoo;
+  if (!is_cuckoo) return fail(Errc::out_of_range, "this is no cuckoo filter");
+  const auto head = std::as_bytes(std::span(read->head));
+  RdbImage image{.head = {head.begin(), head.end()},
+                 .body = {},
+                 .body_bytes = read->shape.body_bytes,
+                 .item_count = read->shape.item_count};
+  std::uint64_t offset = 0;
+  for (const rdb::String& piece : read->pieces) {
+    const std::uint64_t byte_count = value::module_piece_bytes_at(offset, image.body_bytes);
+    image.body.push_back({.string = piece, .byte_count = byte_count});
+    offset += byte_count;
+  }
   return image;
 }
 

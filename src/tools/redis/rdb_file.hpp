@@ -50,7 +50,7 @@ struct RdbImage {
   std::vector<bloom::RdbBits> body;
   std::uint64_t body_bytes = 0;
   std::uint64_t item_count = 0;
-  std::size_t layer_count = 0;
+  std::size_t layer_count = 0;  // 0: not known
 };
 
 struct RdbKey {
@@ -112,6 +112,7 @@ class RdbFile {
   void read_module(RdbKey& key);
   [[nodiscard]] Result<RdbImage> read_bloom(std::uint64_t id);
   [[nodiscard]] Result<RdbImage> read_cuckoo();
+  [[nodiscard]] Result<RdbImage> read_sepal_cuckoo();
   void read_stream(std::uint8_t type);
   void skip_value(std::uint8_t type);
   void skip_strings(std::uint64_t count);

@@ -1,7 +1,14 @@
 // Cuckoo filters of RedisBloom in RDB files.
 #include <sepal/cuckoo/foreign/redis_filter.hpp>
 #include <sepal/cuckoo/foreign/redis_payload.hpp>
+#include <sepal/cuckoo/kind/kind.hpp>
+#include <sepal/cuckoo/kind/module_type.hpp>
+#include <sepal/cuckoo/kind/redis_kind.hpp>
+#include <sepal/cuckoo/native/memory.hpp>
+#include <sepal/rdb/dump.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
+#include <sepal/strings/kind.hpp>
+#include <sepal/value/module_payload.hpp>
 
 #include "support/catch.hpp"
 #include "support/rdb_text.hpp"
@@ -200,6 +207,69 @@ TEST_CASE("cuckoo filters that no RedisBloom has are left out with the reason, a
   CHECK(report->keys.filters == 1);
   CHECK(report->keys.refused_keys == std::vector<std::string>{"3:wrong"});
   CHECK(same(table_of(load(disk), "right"), table));
+}
+
+TEST_CASE("cuckoo filters that sepal.so has saved, of both kinds, are what they were") {
+  auto own = cuckoo::Filter::create(*cuckoo::plan({.capacity = 100'000, .seed = 5}, plenty.bytes_max));
+  REQUIRE(own);
+  cuckoo::OwnMemory memory;
+  std::vector<cuckoo::Filter::AddOutcome> outcomes;
+  for (int i = 0; i < 50'000; ++i) {
+    const std::string item = std::to_string(i);
+    const std::string_view items[] = {item};
+    REQUIRE((*own)->add(items, cuckoo::Filter::AddIf::always, memory, outcomes, nullptr));
+  }
+  auto of_redis = cuckoo::RedisFilter::of(filled({.capacity = 1000}, 300));
+  REQUIRE(of_redis);
+  const std::map<std::string, value::ValuePtr> saved{{"own", std::move(*own)},
+                                                     {"redis", std::move(*of_redis)}};
+  RdbText text = begun();
+  for (const auto& [key, value] : saved) {
+    std::string payload;
+    const value::Frozen frozen{value};
+    const auto pieces = value::module_payload_of(frozen.view(), {});
+    REQUIRE(pieces);
+    for (const std::string& piece : *pieces) payload += piece;
+    text.bytes += '\x07';
+    text.length(key.size());
+    text.bytes += key + payload.substr(1, payload.size() - 1 - rdb::footer_bytes);
+  }
+  SimulatedDisk disk;
+  put(disk, text);
+  const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
+  REQUIRE(report);
+  CHECK(report->keys.filters == 2);
+  CHECK(report->keys.items == 50'300);
+  const Loaded loaded = load(disk);
+  REQUIRE(loaded.values.size() == 2);
+  for (const auto& [key, value] : saved) CHECK(test::same(*value, *loaded.values.at(key)));
+}
+
+TEST_CASE("a value of sepal.so that is no cuckoo filter is left out, and the next key is read") {
+  const auto refused = [](std::string_view head, const std::string& piece) {
+    RdbText text = begun();
+    text.bytes += "\x07\x01k";
+    text.length(value::module_id(cuckoo::redis_type_name, cuckoo::sepal_encoding));
+    text.string(head);
+    text.string(piece);
+    text.length(0);
+    const RedisTable table = filled({.capacity = 4}, 1);
+    append(text, "right", table.header(), slots_of(table));
+    SimulatedDisk disk;
+    put(disk, text);
+    const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
+    REQUIRE(report);
+    CHECK(report->keys.filters == 1);
+    REQUIRE(report->keys.refused.size() == 1);
+    return report->keys.refused.begin()->first;
+  };
+  const strings::ImageHead string_head = strings::image_head(8);
+  CHECK(refused({reinterpret_cast<const char*>(string_head.data()), string_head.size()}, "12345678") ==
+        "this is no cuckoo filter");
+  CHECK(refused("no head", "12345678") == "this is no value of Sepal");
+  const auto head = cuckoo::redis_image_head({.bucket_count = 4});
+  CHECK(refused({reinterpret_cast<const char*>(head.data()), head.size()}, "1234567") ==
+        "this is no RedisBloom cuckoo filter");
 }
 
 TEST_CASE("a filter file holds no cuckoo filter, and the report says so") {
