@@ -31,16 +31,18 @@ class KeyedMemory final : public cuckoo::Memory {
   std::uint32_t database_;
 };
 
-// Collects the records of a filter that has no key yet.
-class Collected final : public value::AddRecorder {
+// What a filter that has no key yet may take: what the limits of a new value have left.
+class MemoryLeft final : public cuckoo::Memory {
  public:
-  bool begin() override { return true; }
-  void tell(std::span<const Fingerprint> added) override {
-    records.insert(records.end(), added.begin(), added.end());
+  explicit MemoryLeft(std::uint64_t bytes) : bytes_(static_cast<std::int64_t>(bytes)) {}
+  bool may_take(std::uint64_t bytes) override {
+    return bytes_ > 0 && bytes <= static_cast<std::uint64_t>(bytes_);
   }
-  void end(std::span<const Fingerprint> added) override { tell(added); }
+  void took(std::int64_t bytes) override { bytes_ -= bytes; }
+  void retire(void* object, void (*end)(void*)) override { end(object); }
 
-  std::vector<Fingerprint> records;
+ private:
+  std::int64_t bytes_;
 };
 
 // Tells of items of a value that other workers do not find yet.
@@ -86,17 +88,18 @@ Result<CuckooFilter*> create(Mutator& changes, DatabaseKey key, const CuckooCrea
   keyspace::KeyPlace place = keyspace.place_for(key);
   const Mutator::KeyLock lock(changes, place);
   changes.expire(place, creation.now);
-  const auto plan = planned(keyspace.limits_of_new(place), creation.options);
+  const auto limits = keyspace.limits_of_new(place);
+  const auto plan = planned(limits, creation.options);
   if (!plan) return plan.error();
   auto made = CuckooFilter::create(*plan);
   if (!made) return made.error();
   const auto record = cuckoo::made_record(*plan);
   changes.tell_ahead(
       keyspace::Made{.key = key, .kind = value::Kind::cuckoo, .head = record, .deadline = creation.deadline});
-  cuckoo::OwnMemory memory;
-  Collected collected;
+  MemoryLeft memory(limits->bytes_max - std::min(limits->bytes_max, (*made)->byte_count()));
+  value::CollectedEntries collected;
   (void)(*made)->add(creation.items, creation.condition, memory, outcomes, &collected);
-  for (std::span<const Fingerprint> left = collected.records; !left.empty();) {
+  for (std::span<const Fingerprint> left = collected.entries; !left.empty();) {
     const auto some = left.first(std::min(left.size(), value::recorded_items_max));
     tell_added(changes, key, some);
     left = left.subspan(some.size());

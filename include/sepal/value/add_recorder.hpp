@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 namespace sepal::value {
 
@@ -23,6 +24,18 @@ class AddRecorder {
 
  protected:
   ~AddRecorder() = default;
+};
+
+// Keeps all that it is told: for a value that has no key yet, and is thus not losing it.
+class CollectedEntries final : public AddRecorder {
+ public:
+  bool begin() override { return true; }
+  void tell(std::span<const Fingerprint> added) override {
+    entries.insert(entries.end(), added.begin(), added.end());
+  }
+  void end(std::span<const Fingerprint> added) override { tell(added); }
+
+  std::vector<Fingerprint> entries;
 };
 
 // Small enough that WorkerLog::seal_record() waits only microseconds.

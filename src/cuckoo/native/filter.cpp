@@ -82,17 +82,23 @@ Result<FilterPtr> Filter::create(const Plan& plan) {
 }
 
 Layer* Filter::layer_made(std::uint32_t index, Memory& memory) {
-  if (Layer* const there = layers_[index].load(std::memory_order_acquire)) return there;
-  const SpinGuard lock(layers_lock_);
-  if (Layer* const there = layers_[index].load(std::memory_order_acquire)) return there;
-  const std::uint64_t bytes = Layer::byte_count(plan_, index);
-  if (!memory.may_take(bytes)) return nullptr;
-  auto made = Layer::make(plan_, index);
-  if (made == nullptr) return nullptr;
-  account_.took(static_cast<std::int64_t>(bytes), memory);
-  layers_[index].store(made.get(), std::memory_order_release);
-  layer_count_.store(index + 1, std::memory_order_release);
-  return made.release();
+  Layer* layer = layers_[index].load(std::memory_order_acquire);
+  if (layer == nullptr) {
+    const std::uint64_t bytes = Layer::byte_count(plan_, index);
+    if (!memory.may_take(bytes)) return nullptr;
+    // No other worker waits for this one. Several may make the layer, and the first one is taken.
+    auto made = Layer::make(plan_, index);
+    if (made == nullptr) return nullptr;
+    if (layers_[index].compare_exchange_strong(layer, made.get(), std::memory_order_acq_rel)) {
+      account_.took(static_cast<std::int64_t>(bytes), memory);
+      layer = made.release();
+    }
+  }
+  // Before the caller adds to it: look-ups go by the count.
+  std::uint32_t count = layer_count_.load(std::memory_order_relaxed);
+  while (count <= index && !layer_count_.compare_exchange_weak(count, index + 1, std::memory_order_release)) {
+  }
+  return layer;
 }
 
 // --- look-ups ---------------------------------------------------------------------------------------------

@@ -168,11 +168,9 @@ std::uint64_t Layer::count_all(const ItemPlace& at) const {
   const std::uint32_t in_slots = count(at, copies_in_slots);
   if (in_slots < copies_in_slots) return in_slots;
   Cell& cell = lock(at);
+  std::uint64_t found = count_locked(cell, at);
   const Cell::Form form = cell.form();
-  const Entry entry = entry_of(form, at.fraction);
-  std::uint64_t found =
-      CellLines(form.shape, cell.lines()).count(entry.quotient, entry.remainder, copies_in_slots);
-  const std::uint64_t number = number_of(form, entry);
+  const std::uint64_t number = number_of(form, entry_of(form, at.fraction));
   const auto extra = find_extra(cell.extras(), number);
   if (extra != cell.extras().end() && extra->entry == number) found += extra->count;
   cell.unlock();
@@ -331,6 +329,8 @@ Put Layer::split(Cell*& cell, const ItemPlace& at, const Changer& by) {
   replace_lines(*cell, half, std::move(left_lines), by);
   other.lock();
   cell->give_half(other, middle, right_count);
+  // As many as the lower half has lost. But that one keeps the room for them.
+  by.took(static_cast<std::int64_t>(other.extras().capacity() * sizeof(Extra)));
   enter(std::move(made), by);
   if (other.covers(at.fraction)) {
     cell->unlock();

@@ -31,17 +31,7 @@ FilterPtr made(const Options& options) {
   return *filter;
 }
 
-// Keeps records as a journal does.
-class Journal final : public value::AddRecorder {
- public:
-  bool begin() override { return true; }
-  void tell(std::span<const Fingerprint> added) override {
-    records.insert(records.end(), added.begin(), added.end());
-  }
-  void end(std::span<const Fingerprint> added) override { tell(added); }
-
-  std::vector<Fingerprint> records;
-};
+using Journal = value::CollectedEntries;
 
 std::string item(std::uint64_t number) {
   return "item:" + std::to_string(number);
@@ -135,10 +125,10 @@ TEST_CASE("a filter is a multiset of what was added and not removed") {
 
   // The journal alone makes it again, also where its records are out of order, as those of several workers.
   const FilterPtr replayed = made(options);
-  for (std::size_t at = 0; at + 64 <= journal.records.size(); at += 64)
-    std::shuffle(journal.records.begin() + static_cast<std::ptrdiff_t>(at),
-                 journal.records.begin() + static_cast<std::ptrdiff_t>(at) + 64, random);
-  REQUIRE(replayed->repeat(journal.records));
+  for (std::size_t at = 0; at + 64 <= journal.entries.size(); at += 64)
+    std::shuffle(journal.entries.begin() + static_cast<std::ptrdiff_t>(at),
+                 journal.entries.begin() + static_cast<std::ptrdiff_t>(at) + 64, random);
+  REQUIRE(replayed->repeat(journal.entries));
   CHECK(replayed->item_count() == total);
   CHECK(replayed->removed_count() == filter->removed_count());
   CHECK(counts_of(*replayed, numbers) == counts_of(*filter, numbers));
@@ -245,20 +235,20 @@ TEST_CASE("a removal whose add was lost in a crash takes no add of a later life"
   Journal journal;
   REQUIRE(add(*first, "x", &journal));
   REQUIRE(remove(*first, "x", &journal));
-  const Fingerprint removal = journal.records.back();
+  const Fingerprint removal = journal.entries.back();
   // The journal lacks the add. The second life has the removal, which does nothing, and then an add.
   const FilterPtr second = made(options_of(1024, 0.01, false));
   REQUIRE(second->repeat({&removal, 1}));
   Journal later;
-  later.records.push_back(removal);
+  later.entries.push_back(removal);
   REQUIRE(add(*second, "x", &later));
   CHECK(contains(*second, "x"));
   const FilterPtr third = made(options_of(1024, 0.01, false));
-  REQUIRE(third->repeat(later.records));
+  REQUIRE(third->repeat(later.entries));
   CHECK(contains(*third, "x"));
   // Where the add comes late, the pair has no effect.
   const FilterPtr late = made(options_of(1024, 0.01, false));
-  const std::vector<Fingerprint> swapped{journal.records[1], journal.records[0]};
+  const std::vector<Fingerprint> swapped{journal.entries[1], journal.entries[0]};
   REQUIRE(late->repeat(swapped));
   CHECK_FALSE(contains(*late, "x"));
   CHECK(late->removed_count() == 1);
@@ -379,7 +369,7 @@ TEST_CASE("threads add, remove and look up while a filter grows and shrinks and 
         bytes_before + static_cast<std::uint64_t>(std::int64_t{SharedMemory::taken}));
   std::vector<Fingerprint> records;
   for (const Journal& journal : world.journals)
-    records.insert(records.end(), journal.records.begin(), journal.records.end());
+    records.insert(records.end(), journal.entries.begin(), journal.entries.end());
   const FilterPtr replayed = made(options);
   REQUIRE(replayed->repeat(records));
   CHECK(replayed->item_count() == world.filter->item_count());

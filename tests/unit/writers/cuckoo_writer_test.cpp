@@ -54,4 +54,24 @@ TEST_CASE("without a journal, what a filter takes after it has lost its key is i
   CHECK(place.keys.memory_used() == empty_bytes);
 }
 
+TEST_CASE("the limit of memory bounds what a filter is made with") {
+  Place place;
+  place.keys.set_memory_max(200'000);
+  std::vector<std::string> items;
+  for (int number = 0; number < 500'000; ++number) items.push_back(std::to_string(number));
+  const std::vector<std::string_view> views(items.begin(), items.end());
+  Outcomes outcomes;
+  const DatabaseKey key{.database = 0, .key = "filter"};
+  REQUIRE(
+      writers::create(place.changes, key, {.options = {.capacity_given = false}, .items = views}, outcomes));
+  CHECK(outcomes.front().added);
+  CHECK(outcomes.back().refusal == cuckoo::Refusal::no_memory);
+  CHECK(place.keys.memory_used() <= 200'000);
+  // And what it is reserved for.
+  const auto refused = writers::create(place.changes, {.database = 0, .key = "large"},
+                                       {.options = {.capacity = 1'000'000'000}}, outcomes);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::memory_limit);
+}
+
 }  // namespace cuckoo_writer_test

@@ -20,7 +20,6 @@
 
 #include <sepal/base/hash.hpp>
 #include <sepal/base/result.hpp>
-#include <sepal/base/spin_lock.hpp>
 #include <sepal/cuckoo/native/memory.hpp>
 #include <sepal/cuckoo/native/plan.hpp>
 #include <sepal/value/add_recorder.hpp>
@@ -143,7 +142,6 @@ class Filter final : public value::Value {
   std::atomic<std::uint64_t> taken_{0};      // items of a filter that does not scale
   std::atomic<std::uint64_t> compacted_{0};  // how often
   std::atomic<std::uint32_t> layer_count_{0};
-  SpinLock layers_lock_;
   std::array<std::atomic<Layer*>, layer_count_max> layers_{};
   std::shared_ptr<Stills> stills_;
   std::vector<Fingerprint> waiting_;  // records of which the replay has not seen what they need
