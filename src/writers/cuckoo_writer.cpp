@@ -108,9 +108,10 @@ Result<CuckooFilter*> create(Mutator& changes, DatabaseKey key, const CuckooCrea
 }
 
 void compact(Mutator& changes, DatabaseKey key, CuckooFilter& filter) noexcept {
-  filter.compact();
-  changes.told(true,
-               keyspace::Changed{.key = key, .kind = value::Kind::cuckoo, .what = cuckoo::compacted_change});
+  const auto record = cuckoo::compacted_record(filter.compact());
+  changes.told(
+      true, keyspace::Changed{
+                .key = key, .kind = value::Kind::cuckoo, .what = cuckoo::compacted_change, .bytes = record});
 }
 
 std::uint64_t record_bytes_of_cuckoo(std::size_t key_bytes, std::size_t item_count) {

@@ -1,7 +1,8 @@
 // The head of an image:
 //
-//     "SPCF" | version (2 bytes) | zeros 2 | items 8 | body bytes 8 | plan 56
+//     "SPCF" | version (2 bytes) | zeros 2 | items 8 | body bytes 8 | plan 56 | removals forgotten 8
 #include <sepal/base/assert.hpp>
+#include <sepal/base/endian.hpp>
 #include <sepal/base/fields.hpp>
 #include <sepal/cuckoo/kind/kind.hpp>
 #include <sepal/cuckoo/kind/module_type.hpp>
@@ -26,7 +27,8 @@ using Bytes = std::span<const std::byte>;
 constexpr std::string_view magic = "SPCF";
 constexpr std::uint16_t version = 1;
 constexpr std::size_t head_fields_bytes = 24;
-constexpr std::size_t head_bytes = head_fields_bytes + plan_bytes;
+constexpr std::size_t forgotten_at = head_fields_bytes + plan_bytes;
+constexpr std::size_t head_bytes = forgotten_at + sizeof(std::uint64_t);
 
 Filter& in(Value& value) {
   return value::as<Filter>(value);
@@ -45,6 +47,7 @@ struct Head {
   Plan plan;
   std::uint64_t items = 0;
   std::uint64_t body_bytes = 0;
+  std::uint64_t forgotten = 0;
 };
 
 bool begins_image(Bytes bytes) {
@@ -66,6 +69,7 @@ Result<Head> read(Bytes bytes) {
   auto plan = decode_plan(bytes.subspan(head_fields_bytes, plan_bytes));
   if (!plan) return plan.error();
   head.plan = *plan;
+  head.forgotten = load_little_endian<std::uint64_t>(bytes.subspan(forgotten_at).data());
   return head;
 }
 
@@ -79,7 +83,7 @@ Result<ValuePtr> make(Bytes bytes, const value::Limits& limits, value::FilledBy 
   const auto head = read(bytes);
   if (!head) return head.error();
   if (head->body_bytes > limits.bytes_max) return fail(Errc::too_large);
-  return Filter::make(head->plan, head->body_bytes);
+  return Filter::make(head->plan, head->forgotten, head->body_bytes);
 }
 
 void encode_head(const FrozenView& frozen, std::span<std::byte> into) {
@@ -90,6 +94,7 @@ void encode_head(const FrozenView& frozen, std::span<std::byte> into) {
   writer.integer(cells_of(frozen).item_count());
   writer.integer(cells_of(frozen).byte_count());
   encode(in(frozen.value).plan(), into.subspan(head_fields_bytes, plan_bytes));
+  store_little_endian(into.subspan(forgotten_at).data(), cells_of(frozen).forgotten());
 }
 
 // --- its records ------------------------------------------------------------------------------------------
@@ -102,9 +107,9 @@ Result<ValuePtr> make_recorded(Bytes head, const value::Limits& limits) {
 }
 
 Result<ValuePtr> apply(Value& value, std::uint8_t what, Bytes bytes, const value::Limits& /*limits*/) {
-  if (what != compacted_change || !bytes.empty())
+  if (what != compacted_change || bytes.size() != sizeof(std::uint64_t))
     return damaged("a filter changes in a way that no filter does");
-  in(value).compact();
+  in(value).begin_anew(load_little_endian<std::uint64_t>(bytes.data()));
   return ValuePtr();
 }
 
@@ -172,6 +177,12 @@ constexpr value::Payload payload{
 std::array<std::byte, plan_bytes> made_record(const Plan& plan) {
   std::array<std::byte, plan_bytes> bytes;
   encode(plan, bytes);
+  return bytes;
+}
+
+std::array<std::byte, sizeof(std::uint64_t)> compacted_record(std::uint64_t forgotten) {
+  std::array<std::byte, sizeof forgotten> bytes;
+  store_little_endian(bytes.data(), forgotten);
   return bytes;
 }
 

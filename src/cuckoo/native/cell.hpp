@@ -133,7 +133,6 @@ class alignas(64) Cell {
   void give_half(Cell& other, std::uint64_t middle, std::uint64_t count);
   // An add and its removal had no effect, because the removal came first: it counts all the same.
   void count_pair() { removed_.store(removed_count() + 1, std::memory_order_relaxed); }
-  void forget_removed() { removed_.store(0, std::memory_order_relaxed); }
   void count_added() { items_.store(item_count() + 1, std::memory_order_relaxed); }
   void count_removed() {
     items_.store(item_count() - 1, std::memory_order_relaxed);

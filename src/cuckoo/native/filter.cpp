@@ -270,6 +270,12 @@ std::uint64_t Filter::item_count() const {
 }
 
 std::uint64_t Filter::removed_count() const {
+  const std::uint64_t all = all_removed();
+  // During a replay, cells may still lack removals.
+  return all - std::min(all, forgotten());
+}
+
+std::uint64_t Filter::all_removed() const {
   std::uint64_t total = 0;
   for (std::uint32_t index = 0; index < layer_count(); ++index)
     total += sum(layer(index), &Cell::removed_count);
@@ -366,9 +372,13 @@ Filter::Repeated Filter::repeat(const Fingerprint& record) {
   return outcome;
 }
 
-void Filter::compact() {
-  for (std::uint32_t index = 0; index < layer_count(); ++index)
-    layer(index).each_cell([](Cell& cell) { cell.forget_removed(); });
+std::uint64_t Filter::compact() {
+  begin_anew(all_removed());
+  return forgotten();
+}
+
+void Filter::begin_anew(std::uint64_t forgotten) {
+  forgotten_.store(forgotten, std::memory_order_relaxed);
   compacted_.fetch_add(1, std::memory_order_relaxed);
 }
 

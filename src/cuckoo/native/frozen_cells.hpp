@@ -17,7 +17,8 @@ namespace sepal::cuckoo {
 
 class FrozenCells final : public value::Still, public StillCells {
  public:
-  explicit FrozenCells(std::shared_ptr<Stills> stills);
+  // `forgotten`: the filter's.
+  FrozenCells(std::shared_ptr<Stills> stills, std::uint64_t forgotten);
   ~FrozenCells() override;
   FrozenCells(const FrozenCells&) = delete;
   FrozenCells& operator=(const FrozenCells&) = delete;
@@ -27,6 +28,7 @@ class FrozenCells final : public value::Still, public StillCells {
 
   [[nodiscard]] std::uint64_t byte_count() const { return byte_count_; }
   [[nodiscard]] std::uint64_t item_count() const { return item_count_; }  // at the freeze
+  [[nodiscard]] std::uint64_t forgotten() const { return forgotten_; }
   // Copies bytes of all records, one behind the other: by one thread, from the first byte to the last.
   // Outside the gate as well.
   void copy(std::uint64_t offset, std::span<std::byte> to);
@@ -41,6 +43,7 @@ class FrozenCells final : public value::Still, public StillCells {
   void next_record();
 
   const std::shared_ptr<Stills> stills_;
+  const std::uint64_t forgotten_;
   const std::uint64_t number_;
   std::vector<Cell*> firsts_;  // of the layers
   std::uint64_t byte_count_ = 0;

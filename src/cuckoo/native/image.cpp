@@ -11,8 +11,8 @@
 
 namespace sepal::cuckoo {
 
-FrozenCells::FrozenCells(std::shared_ptr<Stills> stills)
-    : stills_(std::move(stills)), number_(stills_->add(*this)) {}
+FrozenCells::FrozenCells(std::shared_ptr<Stills> stills, std::uint64_t forgotten)
+    : stills_(std::move(stills)), forgotten_(forgotten), number_(stills_->add(*this)) {}
 
 FrozenCells::~FrozenCells() {
   stills_->remove(*this);
@@ -83,13 +83,14 @@ void FrozenCells::next_record() {
 }
 
 std::unique_ptr<value::Still> Filter::freeze() const {
-  auto frozen = std::make_unique<FrozenCells>(stills_);
+  auto frozen = std::make_unique<FrozenCells>(stills_, forgotten());
   for (std::uint32_t index = 0; index < layer_count(); ++index) frozen->add(layer(index));
   return frozen;
 }
 
-Result<FilterPtr> Filter::make(const Plan& plan, std::uint64_t body_bytes) {
+Result<FilterPtr> Filter::make(const Plan& plan, std::uint64_t forgotten, std::uint64_t body_bytes) {
   FilterPtr filter(new Filter(plan));
+  filter->forgotten_.store(forgotten, std::memory_order_relaxed);
   filter->body_ = std::make_unique<Body>(
       Body{.bytes = make_lines(static_cast<std::size_t>(body_bytes)), .byte_count = body_bytes});
   if (filter->body_->bytes == nullptr) return fail(Errc::out_of_memory);
@@ -125,6 +126,7 @@ Result<void> Filter::complete() {
     layer_count_.store(index + 1, std::memory_order_release);
   }
   if (layer_count() == 0) return damaged("a filter has no cells");
+  if (forgotten() > all_removed()) return damaged("more removals of a filter are forgotten than there were");
   take_own(bytes);
   return {};
 }

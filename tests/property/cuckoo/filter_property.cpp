@@ -156,6 +156,29 @@ TEST_CASE("an item has copies without limit, and harms no other") {
   CHECK(filter->item_count() == 500);
 }
 
+TEST_CASE("the count of removals is right behind a copy that was under way when it began anew") {
+  const FilterPtr filter = made(options_of(1024, 0.01, false));
+  for (std::uint64_t number = 0; number < 1000; ++number) REQUIRE(add(*filter, item(number), nullptr));
+  for (std::uint64_t number = 0; number < 300; ++number) REQUIRE(remove(*filter, item(number), nullptr));
+  const value::Frozen frozen(filter);
+  Journal before;
+  for (std::uint64_t number = 300; number < 400; ++number) REQUIRE(remove(*filter, item(number), &before));
+  const auto record = compacted_record(filter->compact());
+  CHECK(filter->removed_count() == 0);
+  Journal behind;
+  for (std::uint64_t number = 400; number < 450; ++number) REQUIRE(remove(*filter, item(number), &behind));
+  CHECK(filter->removed_count() == 50);
+  // The copy has all of it, or, if it was made at once, nothing of it.
+  const auto late = frozen.copy(no_limits, {});
+  REQUIRE(late);
+  auto& copy = value::as<Filter>(**late);
+  REQUIRE(copy.repeat(before.entries));
+  REQUIRE(value::row_of(copy).apply(copy, compacted_change, record, no_limits));
+  REQUIRE(copy.repeat(behind.entries));
+  CHECK(copy.removed_count() == 50);
+  CHECK(copy.item_count() == 550);
+}
+
 TEST_CASE("any changed byte of an image is refused, or gives a filter that can be used") {
   const FilterPtr filter = made(options_of(64, 0.01, false));
   for (std::uint64_t number = 0; number < 200; ++number) REQUIRE(add(*filter, item(number % 50), nullptr));
@@ -271,7 +294,7 @@ TEST_CASE("an image that would need a huge table of cells, or that has impossibl
   for (std::uint64_t number = 0; number < 100; ++number) REQUIRE(add(*filter, item(number), nullptr));
   const auto image = value::image_of(*filter);
   REQUIRE(value::value_of(image, no_limits));
-  constexpr std::size_t head_bytes = 80;
+  constexpr std::size_t head_bytes = 88;
   for (const std::size_t count_at : {8U, 16U, 24U}) {
     auto changed = image;
     for (std::size_t at = 0; at < 8; ++at) changed[head_bytes + count_at + at] = std::byte{0xff};

@@ -99,13 +99,18 @@ class Filter final : public value::Value {
 
   // Repeats records. False: the filter could not have made them.
   bool repeat(std::span<const Fingerprint> records);
-  // CF.COMPACT: the count of removals begins anew.
-  void compact();
+  // CF.COMPACT: the count of removals begins anew. Returns what a replay gives begin_anew(): all removals
+  // that cells have counted. A copy that is under way has the counts of later instants, so a replay could not
+  // tell.
+  std::uint64_t compact();
+  void begin_anew(std::uint64_t forgotten);
 
   // --- its image (kind.cpp) -------------------------------------------------------------------------------
 
+  // What compact() has returned last. It only changes with the gate closed.
+  [[nodiscard]] std::uint64_t forgotten() const { return forgotten_.load(std::memory_order_relaxed); }
   // A filter of an image, whose body is still zeros: body_bytes of them. Errors: out_of_memory.
-  static Result<FilterPtr> make(const Plan& plan, std::uint64_t body_bytes);
+  static Result<FilterPtr> make(const Plan& plan, std::uint64_t forgotten, std::uint64_t body_bytes);
   void fill_body(std::uint64_t offset, std::span<const std::byte> from);
   // Errors: damaged.
   Result<void> complete();
@@ -121,6 +126,7 @@ class Filter final : public value::Value {
   [[nodiscard]] Layer& layer(std::uint32_t index) const {
     return *layers_[index].load(std::memory_order_acquire);
   }
+  [[nodiscard]] std::uint64_t all_removed() const;
   struct Sought;
   [[nodiscard]] bool contains_locked(const ItemPlace& at, const Cell& home) const;
   // Calls fetch(number, item), and then step(item, number), for each item.
@@ -141,6 +147,7 @@ class Filter final : public value::Value {
   Account account_;
   std::atomic<std::uint64_t> taken_{0};      // items of a filter that does not scale
   std::atomic<std::uint64_t> compacted_{0};  // how often
+  std::atomic<std::uint64_t> forgotten_{0};  // removals that are no longer told
   std::atomic<std::uint32_t> layer_count_{0};
   std::array<std::atomic<Layer*>, layer_count_max> layers_{};
   std::shared_ptr<Stills> stills_;
