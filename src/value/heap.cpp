@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <sys/mman.h>
 
 namespace sepal::value {
 namespace {
@@ -59,6 +61,15 @@ void heap_release_lines(void* allocated) {
   void* given = nullptr;
   std::memcpy(&given, static_cast<char*>(allocated) - sizeof given, sizeof given);
   host.release(given);
+}
+
+std::size_t heap_give_back(std::span<std::byte> bytes) {
+  constexpr std::size_t page_bytes = 4096;
+  void* begin = bytes.data();
+  std::size_t left = bytes.size();
+  if (host_allocates() || std::align(page_bytes, page_bytes, begin, left) == nullptr) return 0;
+  left -= left % page_bytes;
+  return madvise(begin, left, MADV_DONTNEED) == 0 ? left : 0;
 }
 
 std::size_t heap_line_bytes(std::size_t byte_count) {

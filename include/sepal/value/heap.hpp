@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace sepal::value {
 
@@ -33,6 +34,10 @@ void heap_release(void* allocated);
 void heap_release_lines(void* allocated);
 // The bytes that heap_allocate_lines() asks for.
 [[nodiscard]] std::size_t heap_line_bytes(std::size_t byte_count);
+
+// Whole pages within these bytes of an allocation become zeros that take no memory, until they are written.
+// Returns their bytes. A host's memory stays as it is.
+std::size_t heap_give_back(std::span<std::byte> bytes);
 
 // What an allocation really takes, so that a million small values are accounted for at their true size. The
 // size classes of jemalloc, which sepald and most hosts have: 8, steps of 16 up to 128, and then four steps

@@ -184,7 +184,7 @@ struct KindRow {
   // Sets bytes of the body. The offset and the length are multiples of 8 within it. Several threads may set
   // different bytes at once. No other thread knows the value.
   void (*fill_body)(Value& value, std::uint64_t offset, std::span<const std::byte> from);
-  // The body is whole: checks it. Errors: damaged. Null: any bytes are right.
+  // The body is whole: checks it. Errors: damaged, out_of_memory. Null: any bytes are right.
   Result<void> (*complete)(Value& value);
 
   // Exclusive: this is the instant. Appends what the functions below need to `numbers`, usually one number or

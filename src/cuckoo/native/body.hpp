@@ -18,10 +18,21 @@
 
 namespace sepal::cuckoo {
 
-// The body of a filter that was loaded. Its cells have their lines here, until they get others.
+// The body of a filter that is loaded. Cells of fixed layers have their lines here. Others have lines of
+// their own, and their part of the body is given back to the system while it is read: so a large filter is
+// not in memory twice.
 struct Filter::Body {
   Lines bytes;
   std::uint64_t byte_count = 0;
+  bool stays = false;  // there is a fixed layer
+  std::uint64_t given_back = 0;
+  std::byte* not_given = nullptr;  // behind fixed layers and what was given back
+
+  [[nodiscard]] std::uint64_t footprint() const {
+    return value::heap_footprint(value::heap_line_bytes(byte_count));
+  }
+  // The cells of layers that grow are read up to here.
+  void give_back(std::byte* end);
 
   [[nodiscard]] std::span<std::byte> all() const {
     return std::as_writable_bytes(std::span(bytes.get(), byte_count / sizeof(std::uint64_t)));

@@ -4,6 +4,7 @@
 #include <sepal/cuckoo/native/filter.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "cuckoo/native/body.hpp"
@@ -94,7 +95,7 @@ Result<FilterPtr> Filter::make(const Plan& plan, std::uint64_t forgotten, std::u
   filter->body_ = std::make_unique<Body>(
       Body{.bytes = make_lines(static_cast<std::size_t>(body_bytes)), .byte_count = body_bytes});
   if (filter->body_->bytes == nullptr) return fail(Errc::out_of_memory);
-  filter->take_own(value::heap_footprint(value::heap_line_bytes(body_bytes)));
+  filter->take_own(filter->body_->footprint());
   return filter;
 }
 
@@ -102,32 +103,65 @@ void Filter::fill_body(std::uint64_t offset, std::span<const std::byte> from) {
   std::ranges::copy(from, body_->all().subspan(static_cast<std::size_t>(offset)).begin());
 }
 
+namespace {
+
+// Adds the bytes that the cell takes beside the body. Errors: out_of_memory.
+Result<void> load_cell(Layer& layer, CellRecord& record, std::uint64_t& bytes) {
+  Cell& cell = layer.add_loaded(record.form, record.first, record.root, record.lines);
+  // The cell may grow, so it has lines of its own: the body could not give back a part.
+  if (!layer.plan().fixed() && record.lines != nullptr) {
+    const std::size_t bytes_of_lines = record.form.shape.byte_count();
+    Lines own = make_lines(bytes_of_lines);
+    if (own == nullptr) return fail(Errc::out_of_memory);
+    std::memcpy(own.get(), record.lines, bytes_of_lines);
+    cell.set(record.form, own.release(), true);
+    bytes += value::heap_footprint(value::heap_line_bytes(bytes_of_lines));
+  }
+  bytes += record.extras.capacity() * sizeof(Extra);
+  cell.set_loaded(record.items, record.changes, record.removed, std::move(record.extras));
+  return {};
+}
+
+}  // namespace
+
+// Takes the cells of a layer from `left`.
+Result<std::unique_ptr<Layer>> Filter::load_layer(std::uint32_t index, std::span<std::byte>& left,
+                                                  std::uint64_t& bytes) {
+  auto made = Layer::make_empty(plan_, index);
+  const bool fixed = made->plan().fixed();
+  body_->stays = body_->stays || fixed;
+  if (!fixed && body_->not_given == nullptr) body_->not_given = left.data();
+  while (!left.empty()) {
+    auto record = decode_cell(left);
+    if (!record) return record.error();
+    if (record->layer != index) break;
+    if (!made->may_have(record->form, record->entries_end))
+      return damaged("a cell of a filter is not one of its layer");
+    taken_.fetch_add(record->items, std::memory_order_relaxed);
+    const std::size_t record_bytes = record->byte_count;
+    if (auto loaded = load_cell(*made, *record, bytes); !loaded) return loaded.error();
+    left = left.subspan(record_bytes);
+    if (!fixed) body_->give_back(left.data());
+  }
+  if (!made->complete()) return damaged("the cells of a filter do not cover a layer");
+  bytes += made->head_bytes();
+  return made;
+}
+
 Result<void> Filter::complete() {
   std::span<std::byte> left = body_->all();
   std::uint64_t bytes = 0;
   for (std::uint32_t index = 0; !left.empty(); ++index) {
     if (index >= plan_.layer_count) return damaged("a filter has cells of more layers than it may have");
-    auto made = Layer::make_empty(plan_, index);
-    while (!left.empty()) {
-      auto record = decode_cell(left);
-      if (!record) return record.error();
-      if (record->layer != index) break;
-      if (!made->may_have(record->form, record->entries_end))
-        return damaged("a cell of a filter is not one of its layer");
-      Cell& cell = made->add_loaded(record->form, record->first, record->root, record->lines);
-      taken_.fetch_add(record->items, std::memory_order_relaxed);
-      bytes += record->extras.capacity() * sizeof(Extra);
-      cell.set_loaded(record->items, record->changes, record->removed, std::move(record->extras));
-      left = left.subspan(record->byte_count);
-    }
-    if (!made->complete()) return damaged("the cells of a filter do not cover a layer");
-    bytes += made->head_bytes();
-    layers_[index].store(made.release(), std::memory_order_release);
+    auto loaded = load_layer(index, left, bytes);
+    if (!loaded) return loaded.error();
+    layers_[index].store(loaded->release(), std::memory_order_release);
     layer_count_.store(index + 1, std::memory_order_release);
   }
   if (layer_count() == 0) return damaged("a filter has no cells");
   if (forgotten() > all_removed()) return damaged("more removals of a filter are forgotten than there were");
-  take_own(bytes);
+  take_own(bytes - (body_->stays ? body_->given_back : body_->footprint()));
+  if (!body_->stays) body_ = nullptr;
   return {};
 }
 

@@ -156,6 +156,16 @@ TEST_CASE("an item has copies without limit, and harms no other") {
   CHECK(filter->item_count() == 500);
 }
 
+TEST_CASE("the counts of copies are in the account, also of cells that were split") {
+  const FilterPtr filter = made(options_of(1024, 0.01, false));
+  constexpr std::uint64_t items = 20'000;
+  for (std::uint64_t number = 0; number < items; ++number)
+    for (int copy = 0; copy < 4; ++copy) REQUIRE(add(*filter, item(number), nullptr));
+  auto copied = value::Frozen(filter).copy(no_limits, {});
+  REQUIRE(copied);
+  CHECK(filter->byte_count() >= value::as<Filter>(**copied).byte_count());
+}
+
 TEST_CASE("the count of removals is right behind a copy that was under way when it began anew") {
   const FilterPtr filter = made(options_of(1024, 0.01, false));
   for (std::uint64_t number = 0; number < 1000; ++number) REQUIRE(add(*filter, item(number), nullptr));

@@ -112,7 +112,7 @@ class Filter final : public value::Value {
   // A filter of an image, whose body is still zeros: body_bytes of them. Errors: out_of_memory.
   static Result<FilterPtr> make(const Plan& plan, std::uint64_t forgotten, std::uint64_t body_bytes);
   void fill_body(std::uint64_t offset, std::span<const std::byte> from);
-  // Errors: damaged.
+  // Errors: damaged, out_of_memory.
   Result<void> complete();
   [[nodiscard]] std::unique_ptr<value::Still> freeze() const;
 
@@ -136,6 +136,9 @@ class Filter final : public value::Value {
   void change_each(std::span<const std::string_view> items, Step step);
   AddOutcome add(const Sought& item, AddIf condition, Memory& memory, Fingerprint& record);
   bool remove(const Sought& item, Memory& memory, Fingerprint& record);
+  // Errors: damaged, out_of_memory. `bytes` becomes larger by what the layer takes beside the body.
+  Result<std::unique_ptr<Layer>> load_layer(std::uint32_t index, std::span<std::byte>& left,
+                                            std::uint64_t& bytes);
   // Null: no memory.
   Layer* layer_made(std::uint32_t index, Memory& memory);
   enum class Repeated : std::uint8_t { done, not_yet, impossible };
@@ -152,7 +155,7 @@ class Filter final : public value::Value {
   std::array<std::atomic<Layer*>, layer_count_max> layers_{};
   std::shared_ptr<Stills> stills_;
   std::vector<Fingerprint> waiting_;  // records of which the replay has not seen what they need
-  struct Body;                        // of an image: the cells that were loaded have their lines there
+  struct Body;                        // of an image: its cells that never change their lines have them there
   std::unique_ptr<Body> body_;
 };
 
