@@ -37,7 +37,7 @@ std::uint64_t process() {
 
 void reply_piece(Reply& reply, std::uint64_t next, std::span<const std::byte> piece) {
   reply.array(2);
-  reply.integer(next);
+  reply.integer_unsigned(next);
   reply.bulk({reinterpret_cast<const char*>(piece.data()), piece.size()});
 }
 
@@ -143,7 +143,7 @@ std::string_view shape(RedisModuleCtx* context, Key& key, const ImageHeader& hea
     if (filter->layer(i).plan() != header.layers[i].plan) return text::load_bad_data;
   for (std::size_t i = layer_count; i < header.layers.size(); ++i)
     if (!filter->append_layer(header.layers[i].plan,
-                              limits_of(context, *filter, header.layers[i].plan.byte_count())))
+                              limits_of(context, filter->byte_count(), header.layers[i].plan.byte_count())))
       return text::no_memory_for_filter;
   return {};
 }

@@ -1,11 +1,9 @@
-// The server runs one command at a time, in its main thread, so nothing here has a lock. No exception leaves
-// a command: the server is written in C.
+// The BF commands. The server runs one command at a time, in its main thread, so nothing here has a lock.
 //
 // A command that changes a filter opens the key, changes the filter, tells the effects in the order in which
 // a replica must repeat them (effects.hpp), and closes the key. Last it tells clients that watch the key, if
 // there was an effect.
 #include <sepal/base/arguments.hpp>
-#include <sepal/base/random.hpp>
 #include <sepal/bloom/commands/commands.hpp>
 #include <sepal/bloom/commands/facts.hpp>
 #include <sepal/bloom/commands/options.hpp>
@@ -26,7 +24,6 @@
 
 #include "module/bloom_chunks.hpp"
 #include "module/commands.hpp"
-#include "module/description.hpp"
 #include "module/effects.hpp"
 #include "module/request.hpp"
 #include "module/room.hpp"
@@ -43,18 +40,6 @@ const Settings* chosen = nullptr;  // set when the module is loaded
 
 // Filters of equal options are common, and their plan takes longer than their creation.
 bloom::PlanMemo plans;
-
-// A system call for each filter would be a sixth of its creation, so many seeds are drawn at once.
-std::uint64_t new_seed() {
-  static std::array<std::uint64_t, random_numbers_max> drawn;
-  static std::size_t left = 0;
-  if (chosen->seed) return *chosen->seed;
-  if (left == 0) {
-    draw_random(drawn);
-    left = drawn.size();
-  }
-  return drawn[--left];
-}
 
 // --- adding -----------------------------------------------------------------------------------------------
 
@@ -80,7 +65,7 @@ Filter* refuse_creation(Request& request, Errc code) {
 
 // Null: the reply says why.
 Filter* create(Request& request, Key& key, bloom::FilterOptions options, Effects& effects) {
-  options.seed = new_seed();
+  options.seed = seed_of_new(*chosen);
   // The plan comes first: it names the bytes before anything is allocated, and only large filters need the
   // server's answer about its memory.
   const auto plan = Filter::plan(options, no_limits, &plans);
@@ -89,9 +74,9 @@ Filter* create(Request& request, Key& key, bloom::FilterOptions options, Effects
     return refuse_creation(request, Errc::too_large);
   auto made = Filter::create(*plan);
   if (!made) return refuse_creation(request, made.error().code);
-  Filter* const filter = key.put(std::move(*made));
-  effects.shape(*filter);
-  return filter;
+  key.put(std::move(*made));
+  effects.shape(*key.filter());
+  return key.filter();
 }
 
 // Adds the items one by one, and lets the filter grow. Stops at the first item that finds a filter full that
@@ -114,7 +99,7 @@ std::vector<Filter::AddOutcome> add_and_grow(Request& request, Filter& filter, c
   std::optional<bloom::FilterLimits> limits;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::uint32_t layers = filter.layer_count();
-    if (!limits) limits = limits_of(request.context, filter, growth_bytes_max(filter));
+    if (!limits) limits = limits_of(request.context, filter.byte_count(), growth_bytes_max(filter));
     outcomes.push_back(filter.add_alone(items[i], *limits, &plans));
     added[i] = outcomes.back().added;
     // A replica adds to its newest layer. So it is told the items before this one first, then the new layer,
@@ -241,12 +226,12 @@ void bf_mexists(Request& request) {
 void bf_card(Request& request) {
   const Key key(request.context, request.key(), open_to_read);
   if (key.is_other()) return request.reply.error(text::wrong_type);
-  request.reply.integer(key.filter() != nullptr ? key.filter()->item_count() : 0);
+  request.reply.integer_unsigned(key.filter() != nullptr ? key.filter()->item_count() : 0);
 }
 
 void reply_value(Reply& reply, const bloom::InfoField& field, const Filter& filter) {
   if (const auto value = field.value(filter)) {
-    reply.integer(*value);
+    reply.integer_unsigned(*value);
   } else {
     reply.null();
   }
@@ -302,31 +287,6 @@ void bf_debug(Request& request) {
 
 // --- the table --------------------------------------------------------------------------------------------
 
-using Handler = void(Request&);
-
-// The memory for the words of a longer request is freed after it.
-constexpr std::size_t kept_words_max = 4096;
-
-template <Handler& handler, int arity>
-int run(RedisModuleCtx* context, RedisModuleString** arguments, int count) {
-  // A server before Redis 7.0 does not learn the arity, and lets every number of words through.
-  if (arity > 0 ? count != arity : count < -arity) return api.WrongArity(context);
-  // Kept between requests, so that a request allocates nothing for its words.
-  static std::vector<std::string_view> words;
-  try {
-    const std::span<RedisModuleString*> given(arguments, static_cast<std::size_t>(count));
-    read_words(given, words);
-    Request request{.context = context, .arguments = given, .words = words, .reply = Reply(context)};
-    handler(request);
-  } catch (const std::exception& failure) {
-    // No reply has begun: a handler allocates what may fail before its reply, and Reply throws nothing.
-    api.Log(context, "warning", "sepal: a command has failed: %s", failure.what());
-    api.ReplyWithError(context, "ERR the module has no memory for this command");
-  }
-  if (words.capacity() > kept_words_max) std::vector<std::string_view>().swap(words);
-  return status_ok;
-}
-
 // For replicas and the AOF (effects.hpp); no other host has it.
 constexpr CommandFacts bf_shape_facts{
     .name = "bf.shape",
@@ -338,18 +298,6 @@ constexpr CommandFacts bf_shape_facts{
     .since = "0.1.0",  // Sepal's version
     .complexity = "O(N) where N is the size of the new layer",
     .syntax = "key header"};
-
-struct Command {
-  const CommandFacts& facts;
-  CommandFunction* function;
-};
-
-// At compile time: each request checks the arity, so it is a part of the function.
-template <Handler& handler, int arity>
-consteval Command command(const CommandFacts& facts) {
-  return facts.arity == arity ? Command{.facts = facts, .function = run<handler, arity>}
-                              : throw "the arity is not that of the command";
-}
 
 constexpr Command commands[] = {
     command<bf_add, 3>(bloom::facts_of_command("bf.add")),
@@ -369,18 +317,9 @@ constexpr Command commands[] = {
 
 }  // namespace
 
-bool create_commands(RedisModuleCtx* context, const Settings& settings) {
+std::span<const Command> bloom_commands(const Settings& settings) {
   chosen = &settings;
-  // The category comes before the commands that name it. Each command has one key, the word behind its name.
-  return create_category(context) && std::ranges::all_of(commands, [&](const Command& command) {
-           const CommandFacts& facts = command.facts;
-           const char* const flags = facts.writes ? "write deny-oom"
-                                     : facts.fast ? "readonly fast"
-                                                  : "readonly";
-           return api.CreateCommand(context, facts.name.data(), command.function, flags, 1, 1, 1) ==
-                      status_ok &&
-                  describe(context, facts);
-         });
+  return commands;
 }
 
 }  // namespace sepal::module

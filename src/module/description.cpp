@@ -13,7 +13,7 @@
 namespace sepal::module {
 namespace {
 
-constexpr const char* category_name = "bloom";
+constexpr const char* category_names[] = {"bloom", "cuckoo"};
 
 const char* text_or_null(std::string_view text) {
   return text.empty() ? nullptr : text.data();
@@ -78,7 +78,8 @@ std::string categories_of(const CommandFacts& facts) {
   std::string names;
   for_each_word(facts.categories, [&](std::string_view name) {
     name.remove_prefix(1);  // '@'
-    if (name == category_name && api.AddACLCategory == nullptr) return;
+    const bool is_ours = std::ranges::find(category_names, name) != std::end(category_names);
+    if (is_ours && api.AddACLCategory == nullptr) return;
     names.append(names.empty() ? "" : " ").append(name);
   });
   return names;
@@ -86,8 +87,10 @@ std::string categories_of(const CommandFacts& facts) {
 
 }  // namespace
 
-bool create_category(RedisModuleCtx* context) {
-  return api.AddACLCategory == nullptr || api.AddACLCategory(context, category_name) == status_ok;
+bool create_categories(RedisModuleCtx* context) {
+  return api.AddACLCategory == nullptr || std::ranges::all_of(category_names, [&](const char* name) {
+           return api.AddACLCategory(context, name) == status_ok;
+         });
 }
 
 bool describe(RedisModuleCtx* context, const CommandFacts& facts) {

@@ -2,41 +2,79 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/bloom/filter/image.hpp>
+#include <sepal/cuckoo/kind/kind.hpp>
 
 #include <algorithm>
-#include <array>
-#include <vector>
 
 namespace sepal::module {
+namespace {
+
+const char* chars(std::span<const std::byte> bytes) {
+  return reinterpret_cast<const char*>(bytes.data());
+}
+
+}  // namespace
 
 void Effects::shape(const bloom::Filter& filter) noexcept {
   bloom::ImageHeader header = bloom::header_of(filter);
   // A shape is told without items: the adds are told by themselves, and a replica counts them as it adds.
   for (bloom::Filter::LayerState& layer : header.layers) layer.item_count = 0;
   const std::vector<std::byte> bytes = bloom::encode(header);
-  api.Replicate(request_.context, "BF.SHAPE", "sb", request_.key(),
-                reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  api.Replicate(request_.context, "BF.SHAPE", "sb", request_.key(), chars(bytes), bytes.size());
   any_ = true;
 }
 
-void Effects::items(std::size_t first, std::span<const bool> added) noexcept {
-  const auto count = static_cast<std::size_t>(std::ranges::count(added, true));
-  if (count == 0) return;
-  const std::span<RedisModuleString*> words = request_.arguments.subspan(first, added.size());
-  // Such a request is its own effect, so it is told as it stands: all of its items were new, and the filter
-  // was there and did not grow.
-  const bool is_whole =
-      !any_ && count == added.size() && first == 2 && first + count == request_.arguments.size() &&
-      (equal_ignoring_case(request_.words[0], "BF.ADD") || equal_ignoring_case(request_.words[0], "BF.MADD"));
-  if (is_whole) return request();
-  std::array<RedisModuleString*, few_items> place;
-  if (count > few_items) items_.resize(count);
-  RedisModuleString** const told = count > few_items ? items_.data() : place.data();
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < words.size(); ++i)
-    if (added[i]) told[next++] = words[i];
-  api.Replicate(request_.context, "BF.MADD", "sv", request_.key(), told, count);
+void Effects::shape(const cuckoo::Plan& plan) noexcept {
+  const auto bytes = cuckoo::made_record(plan);
+  api.Replicate(request_.context, "CF.SHAPE", "sb", request_.key(), chars(bytes), bytes.size());
   any_ = true;
+}
+
+void Effects::items(std::size_t first, std::span<const bool> changed) noexcept {
+  if (told_whole(first, changed, {"BF.ADD", "BF.MADD"})) return;
+  const auto told = changed_words(first, changed);
+  if (told.empty()) return;
+  api.Replicate(request_.context, "BF.MADD", "sv", request_.key(), told.data(), told.size());
+  any_ = true;
+}
+
+void Effects::copies(std::size_t first, std::span<const bool> changed) noexcept {
+  if (told_whole(first, changed, {"CF.ADD"})) return;
+  const auto told = changed_words(first, changed);
+  if (told.empty()) return;
+  api.Replicate(request_.context, "CF.INSERT", "sccv", request_.key(), "NOCREATE", "ITEMS", told.data(),
+                told.size());
+  any_ = true;
+}
+
+void Effects::removals(std::size_t first, std::span<const bool> changed) noexcept {
+  if (told_whole(first, changed, {"CF.DEL", "CF.MDEL"})) return;
+  const auto told = changed_words(first, changed);
+  if (told.empty()) return;
+  api.Replicate(request_.context, "CF.MDEL", "sv", request_.key(), told.data(), told.size());
+  any_ = true;
+}
+
+// All of its items changed the filter, and the filter was there and has no new layer that was told.
+bool Effects::told_whole(std::size_t first, std::span<const bool> changed,
+                         std::initializer_list<std::string_view> names) noexcept {
+  const bool is_whole = !any_ && first == 2 && first + changed.size() == request_.arguments.size() &&
+                        std::ranges::find(changed, false) == changed.end() &&
+                        std::ranges::any_of(names, [&](std::string_view name) {
+                          return equal_ignoring_case(request_.words[0], name);
+                        });
+  if (is_whole) request();
+  return is_whole;
+}
+
+std::span<RedisModuleString*> Effects::changed_words(std::size_t first,
+                                                     std::span<const bool> changed) noexcept {
+  const std::span<RedisModuleString*> words = request_.arguments.subspan(first, changed.size());
+  const std::span<RedisModuleString*> into = words.size() > few_items ? std::span(items_) : std::span(place_);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if (changed[i]) into[count++] = words[i];
+  return into.first(count);
 }
 
 void Effects::request() noexcept {

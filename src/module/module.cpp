@@ -39,7 +39,7 @@ int load(RedisModuleCtx* context, RedisModuleString** arguments, int count) {
   // Before any filter is made: a filter must be freed by the functions that allocated it.
   use_memory_of_server();
   if (!create_value_types(context)) return refuse(context, "the server does not take a type of values");
-  if (!create_commands(context, settings)) return refuse(context, "the server does not take a BF command");
+  if (!create_commands(context, settings)) return refuse(context, "the server does not take a command");
   // Without the first option, a value that is cut short ends the server while it loads. Without the second
   // one, an add of known items ends a transaction of a client that watches the key.
   api.SetModuleOptions(context, handles_io_errors | signals_modified_keys_itself);

@@ -24,20 +24,20 @@ Key::Key(RedisModuleCtx* context, RedisModuleString* name, int mode)
     : key_(api.OpenKey(context, name, mode)) {
   // OpenKey() returns null for a free key that is opened only to be read.
   if (key_ == nullptr || api.KeyType(key_) == key_is_empty) return;
+  is_free_ = false;
   // A value of another module has the same KeyType() as a filter, so the type itself is compared.
-  filter_ = value::as<bloom::Filter>(value_in(key_));
-  is_other_ = filter_ == nullptr;
+  value_ = value_in(key_);
 }
 
 Key::~Key() {
   if (key_ != nullptr) api.CloseKey(key_);
 }
 
-bloom::Filter* Key::put(bloom::FilterPtr filter) {
-  SEPAL_ASSERT(key_ != nullptr, "a filter is put under a key that is open to be written");
-  filter_ = filter.get();
-  put_value(key_, std::move(filter));
-  return filter_;
+void Key::put(value::ValuePtr value) {
+  SEPAL_ASSERT(key_ != nullptr, "a value is put under a key that is open to be written");
+  value_ = value.get();
+  is_free_ = false;
+  put_value(key_, std::move(value));
 }
 
 void Key::expire_at(std::int64_t milliseconds) {
@@ -58,8 +58,8 @@ void Reply::boolean(bool value) noexcept {
   }
 }
 
-void Reply::integer(std::uint64_t value) noexcept {
-  api.ReplyWithLongLong(context_, static_cast<long long>(value));
+void Reply::integer(std::int64_t value) noexcept {
+  api.ReplyWithLongLong(context_, value);
 }
 
 // The server's own text for RESP2 has 17 digits, though fewer often read back as the same number.

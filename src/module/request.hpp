@@ -26,18 +26,21 @@ class Key {
   Key(const Key&) = delete;
   Key& operator=(const Key&) = delete;
 
-  // The key holds a value of another type.
-  [[nodiscard]] bool is_other() const { return is_other_; }
-  // Null where the key is free, or holds a value of another type.
-  [[nodiscard]] bloom::Filter* filter() const { return filter_; }
+  // Null where the key is free, or holds a value that is of no type of this module.
+  [[nodiscard]] value::Value* value() const { return value_; }
+  [[nodiscard]] bool is_free() const { return is_free_; }
+  // The key holds a value that is no Bloom filter.
+  [[nodiscard]] bool is_other() const { return !is_free_ && filter() == nullptr; }
+  // Null where the key holds no Bloom filter.
+  [[nodiscard]] bloom::Filter* filter() const { return value::as<bloom::Filter>(value_); }
   // The key is open to be written. What it held is gone.
-  bloom::Filter* put(bloom::FilterPtr filter);
+  void put(value::ValuePtr value);
   void expire_at(std::int64_t milliseconds);  // since 1970
 
  private:
   RedisModuleKey* key_;
-  bloom::Filter* filter_ = nullptr;
-  bool is_other_ = false;
+  value::Value* value_ = nullptr;
+  bool is_free_ = true;
 };
 
 // Writes a reply as sepald writes it, in the client's protocol. Without memory for a text the server ends, as
@@ -49,8 +52,8 @@ class Reply {
   // Asks the server, which takes as long as a look-up.
   [[nodiscard]] bool is_resp3() const noexcept;
   void boolean(bool value) noexcept;  // 0 or 1 in RESP2
-  void integer(std::uint64_t value) noexcept;
-  void integer_unsigned(std::uint64_t value) noexcept { integer(value); }
+  void integer(std::int64_t value) noexcept;
+  void integer_unsigned(std::uint64_t value) noexcept { integer(static_cast<std::int64_t>(value)); }
   // The shortest digits that read back as the same value; RESP3: the server's.
   void real(double value) noexcept;
   void null() noexcept;

@@ -66,16 +66,16 @@ void release(void* allocated) {
 
 }  // namespace
 
-bloom::FilterLimits limits_of_new(RedisModuleCtx* context, std::uint64_t bytes) {
+value::Limits limits_of_new(RedisModuleCtx* context, std::uint64_t bytes) {
   if (bytes < asked_bytes_min) return no_limits;
   return {.bytes_max = room(context), .layers_max = no_limits.layers_max};
 }
 
-bloom::FilterLimits limits_of(RedisModuleCtx* context, const bloom::Filter& filter, std::uint64_t bytes) {
+value::Limits limits_of(RedisModuleCtx* context, std::uint64_t byte_count, std::uint64_t bytes) {
   if (bytes < asked_bytes_min) return no_limits;
   // room() may answer all that no_limits has, so the sum is bounded here.
-  const std::uint64_t more = std::min(room(context), no_limits.bytes_max - filter.byte_count());
-  return {.bytes_max = filter.byte_count() + more, .layers_max = no_limits.layers_max};
+  const std::uint64_t more = std::min(room(context), no_limits.bytes_max - byte_count);
+  return {.bytes_max = byte_count + more, .layers_max = no_limits.layers_max};
 }
 
 std::uint64_t growth_bytes_max(const bloom::Filter& filter) {

@@ -10,9 +10,9 @@ namespace sepal::module {
 
 // The limits for a new filter, and for a filter that grows, where that takes about so many bytes. They ask
 // the server only where these are many: its answer takes as long as to create ten small filters.
-[[nodiscard]] bloom::FilterLimits limits_of_new(RedisModuleCtx* context, std::uint64_t bytes);
-[[nodiscard]] bloom::FilterLimits limits_of(RedisModuleCtx* context, const bloom::Filter& filter,
-                                            std::uint64_t bytes);
+[[nodiscard]] value::Limits limits_of_new(RedisModuleCtx* context, std::uint64_t bytes);
+// `byte_count` is what the filter has now.
+[[nodiscard]] value::Limits limits_of(RedisModuleCtx* context, std::uint64_t byte_count, std::uint64_t bytes);
 
 // No fewer bytes than the next layer of the filter takes; 0 if it does not grow.
 [[nodiscard]] std::uint64_t growth_bytes_max(const bloom::Filter& filter);

@@ -1,8 +1,10 @@
 #include "module/settings.hpp"
 
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/random.hpp>
 #include <sepal/bloom/commands/options.hpp>
 
+#include <array>
 #include <exception>
 
 namespace sepal::module {
@@ -117,6 +119,18 @@ int set_parameter(const char*, RedisModuleString* value, void* setting, RedisMod
 }
 
 }  // namespace
+
+// A system call for each filter would be a sixth of its creation, so many seeds are drawn at once.
+std::uint64_t seed_of_new(const Settings& settings) {
+  static std::array<std::uint64_t, random_numbers_max> drawn;
+  static std::size_t left = 0;
+  if (settings.seed) return *settings.seed;
+  if (left == 0) {
+    draw_random(drawn);
+    left = drawn.size();
+  }
+  return drawn[--left];
+}
 
 std::string read_settings(Words words, Settings& into) {
   for (std::size_t at = 0; at < words.size(); at += 2) {

@@ -4,6 +4,7 @@
 
 #include <sepal/bloom/filter/filter.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -16,6 +17,9 @@ struct Settings {
   // Nothing: each filter gets a random seed. It is replicated, so all servers have it.
   std::optional<std::uint64_t> seed;
 };
+
+// The seed of a filter that is created now.
+[[nodiscard]] std::uint64_t seed_of_new(const Settings& settings);
 
 // Pairs of a name and a value: ERROR_RATE, INITIAL_SIZE (as in RedisBloom, or CAPACITY), EXPANSION, SEED.
 // Names are in any case. Returns a sentence that says what is wrong; empty if nothing is.

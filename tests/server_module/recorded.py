@@ -2,7 +2,7 @@
 
 The files are of Redis 7.4, and have values of RedisBloom's other types, which no server without that module reads."""
 
-BLOOM = b"MBbloom--"
+FILTERS = b"MBbloom--", b"MBbloomCF"
 LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 # Types of values that are one string of bytes.
 STRING_TYPES = {0, 9, 10, 11, 12, 13, 16, 17, 20}
@@ -76,7 +76,7 @@ class Reader:
     def value(self, kind):
         """Skips the value. Returns whether the servers under test know it."""
         if kind == MODULE:
-            return self.module() == BLOOM
+            return self.module() in FILTERS
         if kind == STREAM:
             self.stream()
             return False
@@ -132,7 +132,7 @@ def aof_of_filters(aof):
             words.append(aof[end + 2:end + 2 + length])
             at = end + 4 + length
         name = words[0].upper()
-        known = name in (b"SELECT", b"SET", b"PEXPIREAT", b"MULTI", b"EXEC") or name.startswith(b"BF.")
+        known = name in (b"SELECT", b"SET", b"PEXPIREAT", b"MULTI", b"EXEC") or name.startswith((b"BF.", b"CF."))
         if not known and count > 1:
             gone.add(words[1])
         if known and not (name == b"PEXPIREAT" and words[1] in gone):

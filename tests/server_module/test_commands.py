@@ -9,7 +9,7 @@ from redis_case import MODULE, Refused, RedisTest, encode, field
 
 HERE = pathlib.Path(__file__).resolve().parent
 GOLDEN = HERE.parent / "golden"
-CASES = ("bf_*", "copy*")
+CASES = ("bf_*", "cf_*", "copy*")
 
 
 def names_in(path):
@@ -63,7 +63,6 @@ class ConformanceTest(RedisTest):
         said = self.replay(server, CASES)
         failed = set(re.findall(r"^FAIL ([^:]+):", said, re.MULTILINE))
         own = set() if self.version_of(server) >= (7, 4) else names_in(HERE / "deviations.txt")
-        own |= {"bf_wrongtype_other/cuckoo"}  # the module has no filters that delete
         self.assertEqual(failed - names_in(GOLDEN / "deviations.txt") - own, set(), said)
         self.assertEqual(own - failed, set(), "these are no deviations any more")
         # A run without cases would pass as well.
@@ -150,14 +149,17 @@ class CommandTest(RedisTest):
     def test_what_both_hosts_say_of_a_command_is_the_same(self):
         """COMMAND DOCS and COMMAND INFO. sepald shows each argument's text, which Redis 7.0 has no place for."""
         client, sepald = self.client_of(self.start()), self.client_of(self.start_sepald())
-        names = ["BF." + name for name in ("ADD CARD DEBUG EXISTS INFO INSERT LOADCHUNK MADD MEXISTS RESERVE SCANDUMP STATS").split()]
+        names = ["BF." + name for name in "ADD CARD DEBUG EXISTS INFO INSERT LOADCHUNK MADD MEXISTS RESERVE SCANDUMP STATS".split()]
+        names += ["CF." + name for name in ("ADD ADDNX COMPACT COUNT DEBUG DEL EXISTS INFO INSERT INSERTNX LOADCHUNK MDEL MEXISTS "
+                                            "RESERVE SCANDUMP STATS").split()]
         docs, of_sepald = docs_of(client.call("COMMAND", "DOCS", *names)), docs_of(sepald.call("COMMAND", "DOCS", *names))
         self.assertEqual(len(docs), len(names))
         for name, wanted in of_sepald.items():
             for each in ("summary", "since", "group", "complexity", "module", "arguments"):
                 self.assertEqual(docs[name][each], wanted[each], (name, each))
-        of_shape = docs_of(client.call("COMMAND", "DOCS", "BF.SHAPE"))["bf.shape"]
-        self.assertEqual([argument["name"] for argument in of_shape["arguments"]], ["key", "header"])
+        of_shape = docs_of(client.call("COMMAND", "DOCS", "BF.SHAPE", "CF.SHAPE"))
+        for name, words in (("bf.shape", ["key", "header"]), ("cf.shape", ["key", "plan"])):
+            self.assertEqual([argument["name"] for argument in of_shape[name]["arguments"]], words)
         for ours, wanted in zip(client.call("COMMAND", "INFO", *names), sepald.call("COMMAND", "INFO", *names)):
             if ours[0] == b"bf.debug":
                 wanted[1] = ours[1]  # sepald tells no arity, as RedisBloom
@@ -165,7 +167,7 @@ class CommandTest(RedisTest):
             self.assertEqual(set(ours[2]), set(wanted[2]), ours[0])  # flags
             self.assertEqual(ours[7], wanted[7], ours[0])  # tips
 
-    def test_the_commands_are_in_the_category_bloom(self):
+    def test_the_commands_are_in_the_categories_bloom_and_cuckoo(self):
         """Of a server that has a place for categories of modules; before Redis 7.4 none has."""
         server = self.start()
         client, reader = self.client_of(server), self.client_of(server)
@@ -174,6 +176,7 @@ class CommandTest(RedisTest):
             return
         commands = client.call("ACL", "CAT", "bloom")
         self.assertEqual(len(commands), 13, commands)
+        self.assertEqual(len(client.call("ACL", "CAT", "cuckoo")), 17)
         client.call("ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@bloom", "-@write")
         reader.call("AUTH", "reader", "secret")
         self.assertEqual(reader.call("BF.EXISTS", "k", "a"), 0)

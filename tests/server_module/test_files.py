@@ -51,9 +51,19 @@ class RecordedTest(RedisTest):
             for name in ("Capacity", "Number of filters", "Expansion rate"):
                 self.assertEqual(info[name], filter["info"][name], (key, name))
 
+    def check_cuckoo(self, client):
+        """expected.json counts it among the keys of other types."""
+        client.call("SELECT", 3)
+        self.assertEqual(client.call("TYPE", "cuckoo"), b"MBbloomCF")
+        self.assertEqual(client.call("CF.MEXISTS", "cuckoo", "x", "absent"), [1, 0])
+        self.assertEqual(client.call("CF.INFO", "cuckoo")[1], 1080)  # what RedisBloom tells of it
+        self.assertEqual(client.call("CF.DEBUG", "cuckoo"),
+                         b"bktsize:2 buckets:512 items:1 deletes:0 filters:1 max_iterations:20 expansion:1")
+
     def check_all(self, server, later=()):
         client = self.client_of(server)
         self.check(client, later)
+        self.check_cuckoo(client)
         # What grows above RedisBloom's layers is kept with them.
         client.call("SELECT", 0)
         outcomes = client.call("BF.MADD", "default", *("more/%d" % i for i in range(2000)))
