@@ -39,7 +39,8 @@ class HomeLine {
     const unsigned end = runs_end(slot_);
     if (end == elsewhere) [[unlikely]]
       return has_run() ? elsewhere : 0;
-    const unsigned begin = run_begin(end);
+    // Where there is no run, it may lie behind the line.
+    const unsigned begin = std::min(run_begin(end), slots_ - 1);
     const auto has_second = static_cast<unsigned>(begin + 1 < end);
     unsigned found = is_at(begin, remainder) + (is_at(begin + has_second, remainder) & has_second);
     for (unsigned slot = begin + 2; slot < end; ++slot) found += is_at(slot, remainder);

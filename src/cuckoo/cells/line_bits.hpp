@@ -36,7 +36,8 @@ inline void store_word(std::uint64_t* word, std::uint64_t value) {
 
 // `count` is 1 to 64; the field ends within the line. Without a branch: whether a field lies in one word or
 // in two is as good as random.
-[[nodiscard, gnu::always_inline]] inline std::uint64_t load_bits(const std::uint64_t* line, unsigned at, unsigned count) {
+[[nodiscard, gnu::always_inline]] inline std::uint64_t load_bits(const std::uint64_t* line, unsigned at,
+                                                                 unsigned count) {
   const unsigned word = at / word_bits;
   const unsigned shift = at % word_bits;
   const unsigned next = word + 1 < line_words ? word + 1 : word;

@@ -21,14 +21,17 @@ bool is_made_of_its_entries(CellRecord& cell, std::uint64_t& entries) {
   if (again == nullptr) return false;
   CellBuilder builder(CellLines(shape, again.get()));
   entries = 0;
-  bool ordered = true;
+  std::uint32_t copies = 0;
+  bool right = true;
   const bool whole = CellLines(shape, cell.lines).each([&](std::uint32_t quotient, std::uint64_t remainder) {
     const std::uint64_t number = std::uint64_t{quotient} << shape.remainder_bits() | remainder;
-    ordered = ordered && number + 1 >= cell.entries_end && builder.add(quotient, remainder);
+    copies = number + 1 == cell.entries_end ? copies + 1 : 1;
+    right = right && number + 1 >= cell.entries_end && copies <= copies_in_slots &&
+            builder.add(quotient, remainder);
     cell.entries_end = number + 1;
     ++entries;
   });
-  return whole && ordered && std::memcmp(cell.lines, again.get(), shape.byte_count()) == 0;
+  return whole && right && std::memcmp(cell.lines, again.get(), shape.byte_count()) == 0;
 }
 
 bool are_right(const std::vector<Extra>& extras, const CellShape& shape, std::uint64_t* lines,

@@ -3,6 +3,7 @@
 #include <sepal/cuckoo/native/filter.hpp>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "cuckoo/native/body.hpp"
@@ -159,6 +160,14 @@ std::uint64_t Filter::count(std::string_view item) const {
 
 // --- changes ----------------------------------------------------------------------------------------------
 
+// Of a filter that does not scale.
+bool Filter::claim_room() {
+  std::uint64_t taken = taken_.load(std::memory_order_relaxed);
+  while (taken < plan_.item_count_max())
+    if (taken_.compare_exchange_weak(taken, taken + 1, std::memory_order_relaxed)) return true;
+  return false;
+}
+
 // All who add an item lock its cell of the oldest layer first, and hold that lock to the end. So of several
 // who add it if it is absent, one adds it. Locks of several layers are taken from the oldest to the newest.
 Filter::AddOutcome Filter::add(const Sought& item, AddIf condition, Memory& memory, Fingerprint& record) {
@@ -174,9 +183,9 @@ Filter::AddOutcome Filter::add(const Sought& item, AddIf condition, Memory& memo
     unlock(home);
     return {};
   }
-  if (!scaling && taken_.fetch_add(1, std::memory_order_relaxed) >= plan_.item_count_max()) {
+  if (!scaling && !claim_room()) {
     unlock(home);
-    return refused(Refusal::full);
+    return {.refusal = Refusal::full};
   }
   const Changer by{.memory = memory, .stills = *stills_, .account = account_};
   std::uint64_t number = 0;
@@ -318,58 +327,75 @@ bool Filter::repeat(std::span<const Fingerprint> records) {
   for (const Fingerprint& record : records) {
     const auto outcome = repeat(record);
     if (outcome == Repeated::impossible) return false;
-    if (outcome == Repeated::not_yet) waiting_.push_back(record);
+    if (outcome == Repeated::not_yet)
+      (is_removal(record) ? waiting_removals_ : waiting_adds_).push_back(record);
   }
-  const auto done = [&](const Fingerprint& record) {
-    return !is_removal(record) && repeat(record) == Repeated::done;
-  };
-  while (!waiting_.empty() && std::erase_if(waiting_, done) != 0) {
+  // An add that is repeated changes only the removals that wait.
+  const auto done = [&](const Fingerprint& record) { return repeat(record) == Repeated::done; };
+  while (!waiting_adds_.empty() && std::erase_if(waiting_adds_, done) != 0) {
   }
   return true;
 }
 
 // Takes a removal that waits for this add; false: there is none.
 bool Filter::meets_removal(const Fingerprint& record, std::uint32_t index, const ItemPlace& at) {
-  const auto found = std::ranges::find_if(waiting_, [&](const Fingerprint& waiting) {
-    const auto ahead = static_cast<std::int32_t>(static_cast<std::uint32_t>(waiting.high) -
+  const auto found = std::ranges::find_if(waiting_removals_, [&](const Fingerprint& removal) {
+    const auto ahead = static_cast<std::int32_t>(static_cast<std::uint32_t>(removal.high) -
                                                  static_cast<std::uint32_t>(record.high));
-    return is_removal(waiting) && layer_of(waiting) == index && ahead > 0 &&
-           layer(index).are_the_same(at, cuckoo::place_of(waiting.low, plan_.root_count));
+    return layer_of(removal) == index && ahead > 0 &&
+           layer(index).are_the_same(at, cuckoo::place_of(removal.low, plan_.root_count));
   });
-  if (found == waiting_.end()) return false;
-  waiting_.erase(found);
+  if (found == waiting_removals_.end()) return false;
+  waiting_removals_.erase(found);
   return true;
 }
 
 Filter::Repeated Filter::repeat(const Fingerprint& record) {
   const std::uint32_t index = layer_of(record);
-  const bool removes = is_removal(record);
   if (index >= plan_.layer_count || record.high >> (removed_bit + 1) != 0) return Repeated::impossible;
   OwnMemory memory;
   for (std::uint32_t made = 0; made <= index; ++made)
-    if (layer_made(made, memory) == nullptr) return Repeated::impossible;
+    if (layer_made(made, memory) == nullptr) throw std::bad_alloc();
   const ItemPlace at = cuckoo::place_of(record.low, plan_.root_count);
   Cell* cell = &layer(index).lock(at);
   // The whole number is the one next to the last that was seen.
   const auto ahead = static_cast<std::int32_t>(static_cast<std::uint32_t>(record.high) -
                                                static_cast<std::uint32_t>(cell->change_count()));
   const std::uint64_t number = cell->change_count() + static_cast<std::uint64_t>(std::int64_t{ahead});
-  Repeated outcome = Repeated::done;
-  if (number > cell->loaded_change()) {
-    const Changer by{.memory = memory, .stills = *stills_, .account = account_, .recorded = number};
-    std::uint64_t told = 0;
-    const bool met = !removes && !waiting_.empty() && meets_removal(record, index, at);
-    const bool changed = !met && (removes ? layer(index).take(*cell, at, by, told)
-                                          : layer(index).put(cell, at, by, told) == Put::done);
-    // The next number is above this one, whether or not it had an effect.
-    if (!changed) (void)cell->count_change(number);
-    if (met) cell->count_pair();
-    if (!changed && !met) outcome = Repeated::not_yet;
-    if (changed && !plan_.options.scaling())
-      taken_.fetch_add(removes ? ~std::uint64_t{0} : 1, std::memory_order_relaxed);
-  }
+  const Changer by{.memory = memory, .stills = *stills_, .account = account_, .recorded = number};
+  const Repeated outcome = number > cell->loaded_change() ? repeat_in(cell, record, at, by) : Repeated::done;
   cell->unlock();
+  if (outcome == Repeated::no_memory) throw std::bad_alloc();
   return outcome;
+}
+
+// After a split `cell` is the one that has the place, as in Layer::put.
+Filter::Repeated Filter::repeat_in(Cell*& cell, const Fingerprint& record, const ItemPlace& at,
+                                   const Changer& by) {
+  const std::uint32_t index = layer_of(record);
+  const bool scaling = plan_.options.scaling();
+  std::uint64_t number = 0;
+  if (is_removal(record)) {
+    if (layer(index).take(*cell, at, by, number)) {
+      if (!scaling) taken_.fetch_sub(1, std::memory_order_relaxed);
+      return Repeated::done;
+    }
+    // The next number is above this one, whether or not it had an effect. So below.
+    (void)cell->count_change(by.recorded);
+    return Repeated::not_yet;
+  }
+  if (!waiting_removals_.empty() && meets_removal(record, index, at)) {
+    (void)cell->count_change(by.recorded);
+    cell->count_pair();
+    return Repeated::done;
+  }
+  const Put put = layer(index).put(cell, at, by, number);
+  if (put == Put::done) {
+    if (!scaling) taken_.fetch_add(1, std::memory_order_relaxed);
+    return Repeated::done;
+  }
+  (void)cell->count_change(by.recorded);
+  return put == Put::no_memory ? Repeated::no_memory : Repeated::not_yet;
 }
 
 std::uint64_t Filter::compact() {

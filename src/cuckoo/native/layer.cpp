@@ -43,7 +43,8 @@ std::uint64_t Layer::head_bytes() const {
 
 bool Layer::may_have(const Cell::Form& form, std::uint64_t entries_end) const {
   const unsigned remainder_bits = form.shape.remainder_bits();
-  const unsigned depth_max = plan().remainder_bits_first - plan().remainder_bits_min;
+  const unsigned depth_max =
+      std::min<unsigned>(plan().remainder_bits_first - plan().remainder_bits_min, plan().identity_bits);
   return remainder_bits >= plan().remainder_bits_min && remainder_bits <= plan().remainder_bits_first &&
          form.depth <= depth_max && form.shape == shape_of(form.depth, remainder_bits) &&
          entries_end <= identities(form.depth);
@@ -288,6 +289,9 @@ void Layer::replace_lines(Cell& cell, const Cell::Form& form, Lines lines, const
 
 Put Layer::split(Cell*& cell, const ItemPlace& at, const Changer& by) {
   const Cell::Form form = cell->form();
+  // Only so often can the identities be halved. A plan of ours does not come there, but an image may have
+  // one.
+  if (form.depth >= plan().identity_bits) return Put::no_room;
   const unsigned old_bits = form.shape.remainder_bits();
   const Cell::Form half{.shape = shape_of(form.depth + 1U, old_bits - 1),
                         .depth = static_cast<std::uint8_t>(form.depth + 1)};

@@ -287,6 +287,40 @@ TEST_CASE("a removal whose add was lost in a crash takes no add of a later life"
   CHECK(late->removed_count() == 1);
 }
 
+TEST_CASE("an add that waits for room, and its removal that waits for it, have no effect together") {
+  Options options = options_of(1, 0.01);
+  options.expansion = 0;
+  const FilterPtr filter = made(options);
+  const Plan& plan = filter->plan();
+  // The lowest hash of an identity.
+  const std::uint64_t identities = std::uint64_t{plan.root_quotients} << plan.layers[0].identity_bits;
+  const auto hash_of = [&](std::uint64_t identity) {
+    return identity == 0 ? 0 : ~std::uint64_t{0} / identities * identity + identity;
+  };
+  constexpr std::uint64_t removal = std::uint64_t{1} << 40;
+  std::uint64_t number = 0;
+  const auto repeat = [&](std::uint64_t identity, std::uint64_t high) {
+    const Fingerprint record{.low = hash_of(identity), .high = high};
+    REQUIRE(filter->repeat({&record, 1}));
+    return filter->item_count();
+  };
+  std::uint64_t held = 0;
+  std::uint64_t waiting = 0;
+  while (repeat(waiting, ++number) > held) {
+    ++held;
+    REQUIRE(++waiting < identities);
+  }
+  const std::uint64_t number_of_add = number;
+  // Other removals wait in front and behind.
+  CHECK(repeat(waiting + 1, ++number | removal) == held);
+  CHECK(repeat(waiting, ++number | removal) == held);
+  CHECK(repeat(waiting + 2, ++number | removal) == held);
+  // There is room: the add is repeated, and meets its removal.
+  CHECK(repeat(0, ++number | removal) == held - 1);
+  // Nothing waits for an add of this identity any more.
+  CHECK(repeat(waiting, number_of_add) == held);
+}
+
 TEST_CASE("filters of all capacities have images that can be read, however they have grown") {
   const auto capacity = GENERATE(as<std::uint64_t>(), 32984, 500, 17, 1133, 23711, 39119);
   const FilterPtr filter = made(options_of(capacity, GENERATE(0.001, 0.02)));

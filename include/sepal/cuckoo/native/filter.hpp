@@ -41,6 +41,7 @@ class Cell;
 class Filter;
 class Layer;
 class Stills;
+struct Changer;
 struct ItemPlace;
 using FilterPtr = boost::intrusive_ptr<Filter>;
 
@@ -97,7 +98,7 @@ class Filter final : public value::Value {
 
   // --- exclusive ------------------------------------------------------------------------------------------
 
-  // Repeats records. False: the filter could not have made them.
+  // Repeats records. False: the filter could not have made them. Throws bad_alloc.
   bool repeat(std::span<const Fingerprint> records);
   // CF.COMPACT: the count of removals begins anew. Returns what a replay gives begin_anew(): all removals
   // that cells have counted. A copy that is under way has the counts of later instants, so a replay could not
@@ -135,14 +136,16 @@ class Filter final : public value::Value {
   template <class Step>
   void change_each(std::span<const std::string_view> items, Step step);
   AddOutcome add(const Sought& item, AddIf condition, Memory& memory, Fingerprint& record);
+  [[nodiscard]] bool claim_room();
   bool remove(const Sought& item, Memory& memory, Fingerprint& record);
   // Errors: damaged, out_of_memory. `bytes` becomes larger by what the layer takes beside the body.
   Result<std::unique_ptr<Layer>> load_layer(std::uint32_t index, std::span<std::byte>& left,
                                             std::uint64_t& bytes);
   // Null: no memory.
   Layer* layer_made(std::uint32_t index, Memory& memory);
-  enum class Repeated : std::uint8_t { done, not_yet, impossible };
+  enum class Repeated : std::uint8_t { done, not_yet, impossible, no_memory };
   Repeated repeat(const Fingerprint& record);
+  Repeated repeat_in(Cell*& cell, const Fingerprint& record, const ItemPlace& at, const Changer& by);
   bool meets_removal(const Fingerprint& record, std::uint32_t index, const ItemPlace& at);
 
   const Plan plan_;
@@ -154,8 +157,10 @@ class Filter final : public value::Value {
   std::atomic<std::uint32_t> layer_count_{0};
   std::array<std::atomic<Layer*>, layer_count_max> layers_{};
   std::shared_ptr<Stills> stills_;
-  std::vector<Fingerprint> waiting_;  // records of which the replay has not seen what they need
-  struct Body;                        // of an image: its cells that never change their lines have them there
+  // Records of which the replay has not seen what they need.
+  std::vector<Fingerprint> waiting_adds_;      // room
+  std::vector<Fingerprint> waiting_removals_;  // their adds
+  struct Body;  // of an image: its cells that never change their lines have them there
   std::unique_ptr<Body> body_;
 };
 

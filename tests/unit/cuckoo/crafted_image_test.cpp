@@ -1,0 +1,128 @@
+// Images that no filter has made, as a client may send them by RESTORE: each is refused, or gives a filter
+// whose own image can be read.
+#include <sepal/base/fields.hpp>
+#include <sepal/cuckoo/native/filter.hpp>
+
+#include <cstring>
+#include <vector>
+
+#include "cuckoo/cells/cell_lines.hpp"
+#include "cuckoo/native/frozen_cells.hpp"
+#include "support/catch.hpp"
+
+namespace crafted_image_test {
+
+namespace {
+
+using namespace sepal;
+using namespace sepal::cuckoo;
+
+using Bytes = std::vector<std::byte>;
+using Lines = std::vector<std::uint64_t>;
+
+// The entries are in order. The lines of a cell with these, and no other.
+Lines lines_of(const CellShape& shape, const std::vector<std::uint64_t>& entries) {
+  Lines lines(shape.byte_count() / sizeof(std::uint64_t));
+  CellBuilder builder(CellLines(shape, lines.data()));
+  for (const std::uint64_t entry : entries)
+    REQUIRE(builder.add(static_cast<std::uint32_t>(entry >> shape.remainder_bits()),
+                        entry & low_bits(shape.remainder_bits())));
+  return lines;
+}
+
+struct CellOf {
+  std::uint64_t first = 0;
+  std::uint8_t depth = 0;
+  CellShape shape;
+  std::uint64_t items = 0;
+  Lines lines;
+};
+
+// As docs/formats.md has it.
+void append(Bytes& body, const CellOf& cell) {
+  constexpr std::size_t head_bytes = 64;
+  const std::size_t lines_bytes = cell.lines.size() * sizeof(std::uint64_t);
+  const std::size_t at = body.size();
+  body.resize(at + head_bytes + lines_bytes);
+  FieldWriter head(std::span<std::byte>(body).subspan(at, head_bytes));
+  head.integer(cell.first);
+  head.integer(cell.items);
+  head.integer(std::uint64_t{0});
+  head.integer(cell.items);
+  head.integer(std::uint32_t{0});
+  head.integer(cell.shape.quotient_count());
+  head.integer(static_cast<std::uint32_t>(lines_bytes));
+  head.integer(std::uint32_t{0});
+  head.integer(std::uint8_t{0});
+  head.integer(cell.depth);
+  head.integer(static_cast<std::uint8_t>(cell.shape.remainder_bits()));
+  if (lines_bytes != 0) std::memcpy(body.data() + at + head_bytes, cell.lines.data(), lines_bytes);
+}
+
+// Null: refused.
+FilterPtr loaded(const Plan& plan, const Bytes& body) {
+  auto filter = Filter::make(plan, 0, body.size());
+  REQUIRE(filter);
+  (*filter)->fill_body(0, body);
+  return (*filter)->complete() ? *filter : nullptr;
+}
+
+Bytes saved(const Filter& filter) {
+  const auto still = filter.freeze();
+  auto& cells = static_cast<FrozenCells&>(*still);
+  Bytes body(cells.byte_count());
+  cells.copy(0, body);
+  return body;
+}
+
+bool add(Filter& filter, std::uint64_t hash) {
+  const Fingerprint record{.low = hash, .high = filter.change_count() + 1};
+  return filter.repeat({&record, 1});
+}
+
+}  // namespace
+
+TEST_CASE("a cell with more copies in slots than a cell keeps there is refused") {
+  const Plan planned = *plan({.capacity = 100}, std::uint64_t{1} << 40);
+  const CellShape shape(planned.root_quotients, planned.layers[0].remainder_bits_first);
+  for (const std::size_t copies : {3U, 4U}) {
+    CellOf cell{.shape = shape, .items = copies, .lines = lines_of(shape, Lines(copies, 0))};
+    Bytes body;
+    append(body, cell);
+    const FilterPtr filter = loaded(planned, body);
+    REQUIRE((filter != nullptr) == (copies == 3));
+    if (filter == nullptr) continue;
+    REQUIRE(add(*filter, 0));
+    CHECK(filter->item_count() == 4);
+    CHECK(loaded(planned, saved(*filter)) != nullptr);
+  }
+}
+
+TEST_CASE("a cell is not split more often than its identities can be halved") {
+  Plan planned;
+  planned.options.capacity = 1'000'000;
+  planned.root_count = 1;
+  planned.root_quotients = 732'945;  // odd
+  planned.layer_count = 1;
+  planned.layers[0] = {.identity_bits = 5, .remainder_bits_min = 1, .remainder_bits_first = 9};
+  constexpr unsigned depth = 5;
+  constexpr unsigned remainder_bits = 4;
+  const std::uint64_t identities = planned.root_quotients;
+  const CellShape shape(static_cast<std::uint32_t>((identities >> remainder_bits) + 1), remainder_bits);
+  Lines entries;
+  for (std::uint64_t number = 0; number < 42'500; ++number) entries.push_back(number * 17);
+  entries.push_back(identities - 1);
+  Bytes body;
+  for (std::uint64_t cell = 0; cell < 1U << depth; ++cell) {
+    CellOf one{.first = cell << (word_bits - depth), .depth = depth, .shape = shape};
+    if (cell == 0) one.items = entries.size();
+    if (cell == 0) one.lines = lines_of(shape, entries);
+    append(body, one);
+  }
+  const FilterPtr filter = loaded(planned, body);
+  REQUIRE(filter != nullptr);
+  REQUIRE(add(*filter, std::uint64_t{1} << 58));
+  CHECK(loaded(planned, saved(*filter)) != nullptr);
+}
+
+}  // namespace crafted_image_test
