@@ -171,7 +171,9 @@ Result<ValuePtr> read_module_payload(const KindRow& row, Bytes payload, const Li
     offset += byte_count;
   }
   if (row.complete == nullptr) return made;
-  if (auto whole = row.complete(**made); !whole) return fail(Errc::out_of_range, whole.error().detail);
+  if (auto whole = row.complete(**made); !whole)
+    return whole.error().code == Errc::damaged ? fail(Errc::out_of_range, whole.error().detail)
+                                               : whole.error();
   return made;
 }
 

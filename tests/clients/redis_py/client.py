@@ -35,7 +35,22 @@ class PlainTour(Tour):
         expect(bloom.mexists("named:moved", "alice", "carol"), [1, 0], "a filter that scandump and loadchunk moved")
         expect(await refusal(bloom.create, "named", 0.001, 1000), "item exists", "a second reserve")
         named.delete("named", "named:fixed", "named:moved", "inserted", "inserted:fixed")
+        await self.cuckoo(named)
         await super().commands(client)
+
+    async def cuckoo(self, named):
+        cuckoo = named.cf()
+        expect(cuckoo.create("given", 1000, expansion=2, bucket_size=4, max_iterations=50), True, "create")
+        expect((cuckoo.add("given", "alice"), cuckoo.addnx("given", "alice"), cuckoo.addnx("given", "bob")), (1, 0, 1), "add and addnx")
+        expect(cuckoo.insert("given", ["bob", "carol"], nocreate=True), [1, 1], "insert")
+        expect(cuckoo.insertnx("taken", ["x", "y"], capacity=500), [1, 1], "insertnx")
+        expect((cuckoo.exists("given", "carol"), cuckoo.exists("given", "dave")), (1, 0), "exists")
+        expect((cuckoo.count("given", "bob"), cuckoo.delete("given", "bob"), cuckoo.count("given", "bob")), (2, 1, 1), "count and delete")
+        expect(cuckoo.delete("given", "dave"), 0, "a removal of what is not there")
+        info = cuckoo.info("given")
+        expect((info.insertedNum, info.deletedNum, info.bucketSize, info.expansionRate, info.maxIteration), (3, 1, 4, 2, 50), "info")
+        expect(await refusal(cuckoo.create, "given", 1000), "item exists", "a second reserve")
+        named.delete("given", "taken")
 
 
 PlainTour(redis).run()

@@ -1,4 +1,4 @@
-// node-redis, versions 4 and 5, with their methods for Bloom filters.
+// node-redis, versions 4 and 5, with their methods for Bloom filters and cuckoo filters.
 'use strict';
 
 const assert = require('node:assert');
@@ -51,6 +51,22 @@ module.exports = (createClient, bytesOf) => {
     assert.deepStrictEqual(await client.bf.mExists('moved', ['a', 'b', 'c']), [true, true, false]);
   }
 
+  async function cuckoo(client) {
+    assert.strictEqual(await client.cf.reserve('given', 1000, { EXPANSION: 2, BUCKETSIZE: 4, MAXITERATIONS: 50 }), 'OK');
+    assert.strictEqual(await client.cf.add('given', 'alice'), true);
+    assert.strictEqual(await client.cf.addNX('given', 'alice'), false);
+    assert.deepStrictEqual(await client.cf.insert('given', ['alice', 'bob'], { NOCREATE: true }), [true, true]);
+    assert.deepStrictEqual((await client.cf.insertNX('taken', ['x', 'y'], { CAPACITY: 500 })).map(Number), [1, 1]);
+    assert.strictEqual(await client.cf.exists('given', 'bob'), true);
+    assert.strictEqual(await client.cf.exists('given', 'carol'), false);
+    assert.strictEqual(await client.cf.count('given', 'alice'), 2);
+    assert.strictEqual(await client.cf.del('given', 'alice'), true);
+    assert.strictEqual(await client.cf.del('given', 'carol'), false);
+    // Version 4 has other names for the fields than version 5.
+    assert.match(JSON.stringify(await client.cf.info('given')), /nserted\w*":2,.*eleted\w*":1,.*ucket\w*( \w+)*":4,.*xpansion\w*( \w+)*":2/);
+    await assert.rejects(client.cf.reserve('given', 1000), /item exists/);
+  }
+
   async function commands(client) {
     assert.strictEqual(await client.bf.reserve('users', 0.001, 1000, { EXPANSION: 4 }), 'OK');
     assert.strictEqual(await client.bf.reserve('fixed', 0.01, 100, { NONSCALING: true }), 'OK');
@@ -67,6 +83,7 @@ module.exports = (createClient, bytesOf) => {
     const told = JSON.stringify(await client.bf.info('users'));
     assert.match(told, /apacity":1000,.*tems\w*( \w+)*":2,.*xpansion\w*( \w+)*":4/);
     await moveFilter(client);
+    await cuckoo(client);
     ok('commands');
     await assert.rejects(client.bf.reserve('users', 0.001, 1000), /item exists/);
     await assert.rejects(client.bf.insert('nothing', 'x', { NOCREATE: true }), /not found/);
