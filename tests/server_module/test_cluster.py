@@ -15,7 +15,8 @@ from redis.exceptions import RedisError
 from redis_case import Redis, RedisTest, field
 from daemon import free_port
 
-KEYS = ["users:{%d}" % number for number in range(8)]
+# Half of them have cuckoo filters.
+KEYS = [("users:{%d}" if number % 2 else "deleting:{%d}") % number for number in range(8)]
 MASTERS = 3
 NODE_TIMEOUT_MS = 2000
 BATCH = 20
@@ -24,6 +25,17 @@ ADD_SECONDS = 2
 SECONDS_MAX = 300
 # As rare as that, no lost item hides behind a false positive.
 RATE, CAPACITY = "0.000001", 200
+
+
+def words(key, *items, asks=False):
+    """A request that adds items to the filter of a key, or asks for them."""
+    if key.startswith("deleting"):
+        return ("CF.MEXISTS", key, *items) if asks else ("CF.INSERT", key, "ITEMS", *items)
+    return ("BF.MEXISTS" if asks else "BF.MADD", key, *items)
+
+
+def reserved(key):
+    return ("CF.RESERVE", key, CAPACITY, "ERROR", RATE) if key.startswith("deleting") else ("BF.RESERVE", key, RATE, CAPACITY)
 
 
 class Adder(threading.Thread):
@@ -44,7 +56,7 @@ class Adder(threading.Thread):
             items = ["%s/%d" % (self.key, i) for i in range(number, number + BATCH)]
             try:
                 connection = connection or self.connect()
-                connection.execute_command("BF.MADD", self.key, *items)
+                connection.execute_command(*words(self.key, *items))
                 if connection.execute_command("WAIT", 1, 500) >= 1:
                     self.acknowledged += items
                 # An add that was not acknowledged may be there or not. Its items are not used again.
@@ -68,7 +80,7 @@ class Adder(threading.Thread):
 def denied(client, key, items):
     known = []
     for at in range(0, len(items), 1000):
-        known += client.execute_command("BF.MEXISTS", key, *items[at:at + 1000])
+        known += client.execute_command(*words(key, *items[at:at + 1000], asks=True))
     return [item for item, there in zip(items, known) if not there]
 
 
@@ -132,7 +144,7 @@ class ClusterTest(RedisTest):
 
     def begin_load(self):
         for key in KEYS:
-            self.cluster.execute_command("BF.RESERVE", key, RATE, CAPACITY)
+            self.cluster.execute_command(*reserved(key))
         self.adders = []
         for key in KEYS:
             cluster = self.connect()
