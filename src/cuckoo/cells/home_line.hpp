@@ -37,7 +37,8 @@ class HomeLine {
   // several items at once.
   [[nodiscard, gnu::always_inline]] unsigned count(std::uint64_t remainder) const {
     const unsigned end = runs_end(slot_);
-    if (end == elsewhere) [[unlikely]]
+    // Elsewhere; or there is no run, and those of earlier lines reach behind this one.
+    if (end > slots_) [[unlikely]]
       return has_run() ? elsewhere : 0;
     // Where there is no run, it may lie behind the line.
     const unsigned begin = std::min(run_begin(end), slots_ - 1);
