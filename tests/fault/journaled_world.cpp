@@ -3,8 +3,11 @@
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/storage/generation/snapshot.hpp>
 #include <sepal/writers/bloom_writer.hpp>
+#include <sepal/writers/cuckoo_writer.hpp>
+#include <sepal/writers/redis_cuckoo_writer.hpp>
 #include <sepal/writers/string_writer.hpp>
 
+#include "journaled_values.hpp"
 #include "support/catch.hpp"
 #include "support/keys_made.hpp"
 #include "support/redisbloom_filter.hpp"
@@ -18,15 +21,8 @@ using keyspace::Admission;
 using storage::JournalPolicy;
 
 constexpr storage::DataDirectoryOptions some_own_files{.own_file_bytes_min = 200};
-// Small enough that a workload fills several segments.
-constexpr std::uint64_t segment_bytes = 16 << 10;
 // A frame is at most an eighth of a segment, and a piece of a long string has 64 KiB.
 constexpr std::uint64_t segment_bytes_of_longer = 1 << 20;
-// An image of such a string fits into a frame of a small segment.
-constexpr std::size_t shorter_bytes_max = 600;
-constexpr std::size_t longer_bytes_max = 400'000;
-constexpr std::size_t long_piece_bytes = keyspace::written_bytes_max + 5000;
-constexpr std::uint64_t sparse_from = 256 << 10;
 constexpr keyspace::KeyspaceOptions small_filters{
     .memory_max = std::uint64_t{1} << 33, .capacity = 8, .seed = 7};
 const storage::Path data = "data";
@@ -34,7 +30,6 @@ const storage::Path data = "data";
 constexpr const char* still_key = "still";
 constexpr std::uint64_t still_capacity = 3000;
 constexpr std::size_t key_bytes_max = 16;
-constexpr std::uint32_t databases = 2;
 // Bounds loops that wait for a few rounds of the journal's work. They need fewer tries.
 constexpr int tries_max = 10;
 constexpr std::uint32_t item_numbers = 5000;
@@ -42,14 +37,9 @@ constexpr std::uint32_t batch_items_max = 12;
 // Most transactions are short. Some fill several frames of a segment of this size, and go on in the next.
 constexpr std::uint32_t long_transaction_changes = 24;
 constexpr std::uint32_t short_transaction_changes_max = 4;
-constexpr std::array<const char*, 6> keys{"a", "b", "users", "users:next", "c", "bits"};
 
 std::string item_of(std::uint32_t number) {
   return "item:" + std::to_string(number);
-}
-
-std::uint32_t below(std::mt19937_64& random, std::uint32_t bound) {
-  return static_cast<std::uint32_t>(random() % bound);
 }
 
 }  // namespace
@@ -127,16 +117,18 @@ void JournaledWorld::begin_from(Model model) {
 
 Model JournaledWorld::outline() const {
   Model model;
-  for (std::uint32_t database = 0; database < databases; ++database)
+  for (std::uint32_t database = 0; database < databases_used; ++database)
     keyspace_.for_each_key(database, [&](std::string_view name) {
       const keyspace::DatabaseKey key{.database = database, .key = name};
       const value::Value& found = *keyspace_.find(key);
       const auto* const string = value::as<strings::String>(&found);
-      model[{database, std::string(name)}] = {
-          .item_count = value::row_of(found).item_count(found),
-          .items = {},
-          .deadline = keyspace_.deadline(key),
-          .string = string != nullptr ? std::optional(string->text()) : std::nullopt};
+      ModelFilter& known = model[{database, std::string(name)}];
+      known = {.item_count = value::row_of(found).item_count(found),
+               .items = {},
+               .deadline = keyspace_.deadline(key),
+               .string = string != nullptr ? std::optional(string->text()) : std::nullopt};
+      if (string == nullptr && value::as<bloom::Filter>(&found) == nullptr)
+        known.cuckoo = cuckoo_model_of(found);
     });
   model.mirrors = keyspace_.mirrors().all();
   return model;
@@ -154,7 +146,11 @@ bool JournaledWorld::admitted(std::size_t item_count, std::size_t changes) {
           : sepal::writers::record_bytes_of_mirror(keyspace_.mirrors(), item_count, small_filters.layers_max);
   const std::uint64_t strings = sepal::writers::record_bytes_of_string(
       key_bytes_max, strings_ == Strings::longer ? longer_bytes_max : 2 * shorter_bytes_max);
-  const std::uint64_t bytes = changes * (std::max(adds + mirrored, strings));
+  const std::uint64_t of_cuckoo = std::max(
+      sepal::writers::record_bytes_of_cuckoo(key_bytes_max, cuckoo_batch_items_max),
+      sepal::writers::record_bytes_of_redis_chunk(
+          key_bytes_max, strings_ == Strings::longer ? 2 * keyspace::written_bytes_max : shorter_bytes_max));
+  const std::uint64_t bytes = changes * std::max({adds + mirrored, strings, of_cuckoo});
   for (int tries = 0; tries < tries_max; ++tries) {
     const Admission admission = journal_->log(0).admit(bytes);
     if (admission != Admission::later) return admission == Admission::granted;
@@ -212,6 +208,8 @@ void JournaledWorld::change_filters(std::mt19937_64& random, Model& model, const
     change_mirror(random, model);
   } else if (below(random, 12) < strings_of_twelve) {
     change_string(random, model, kind.in_transaction);
+  } else if (below(random, 2) == 0) {
+    change_cuckoo(random, model, kind.in_transaction);
   } else {
     add(random, model, kind.in_transaction);
   }
@@ -228,16 +226,16 @@ void JournaledWorld::transact(std::mt19937_64& random, Model& model, std::uint32
 
 void JournaledWorld::add(std::mt19937_64& random, Model& model, bool in_transaction) {
   const bool still = models_.size() == 1 || (!in_transaction && below(random, 90) == 0);
-  const std::string key = still ? still_key : keys[below(random, keys.size())];
-  const std::uint32_t database = below(random, databases);
+  const std::string key = still ? still_key : key_names[below(random, key_names.size())];
+  const std::uint32_t database = below(random, databases_used);
   std::vector<std::uint32_t> numbers(1 + below(random, batch_items_max));
   for (auto& number : numbers) number = below(random, item_numbers);
   std::vector<std::string> texts;
   for (const auto number : numbers) texts.push_back(item_of(number));
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
-  if (sepal::test::string_at(keyspace_, {database, key}) != nullptr) return;
   bloom::Filter* filter = sepal::test::filter_at(keyspace_, {database, key});
+  if (filter == nullptr && keyspace_.find({database, key}) != nullptr) return;
   // Inside the shared gate a growth has a frame of its own, and so have the adds before and behind it. With
   // one item, a crash between them leaves what the model knows.
   const bool shares =
@@ -295,13 +293,15 @@ void JournaledWorld::add(std::mt19937_64& random, Model& model, bool in_transact
 
 // Begins mirrors, and ends them in every way. Some targets are soon full.
 void JournaledWorld::change_mirror(std::mt19937_64& random, Model& model) {
-  const std::uint32_t database = below(random, databases);
-  const std::string from = keys[below(random, keys.size())];
-  const std::string to = keys[below(random, keys.size())];
+  const std::uint32_t database = below(random, databases_used);
+  const std::string from = key_names[below(random, key_names.size())];
+  const std::string to = key_names[below(random, key_names.size())];
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
   const bloom::Filter* const source = sepal::test::filter_at(keyspace_, {database, from});
-  if (source == nullptr || sepal::test::string_at(keyspace_, {database, to}) != nullptr) return;
+  if (source == nullptr || (keyspace_.find({database, to}) != nullptr &&
+                            sepal::test::filter_at(keyspace_, {database, to}) == nullptr))
+    return;
   const auto* const link = keyspace_.mirrors().from(*source);
   const std::uint32_t kind = below(random, 3);
   if (link == nullptr) {
@@ -341,9 +341,9 @@ void swap_databases(Model& model, std::uint32_t database, std::uint32_t other) {
 }  // namespace
 
 void JournaledWorld::change_key(std::mt19937_64& random, Model& model) {
-  const std::uint32_t database = below(random, databases);
-  const std::string from = keys[below(random, keys.size())];
-  const std::string to = keys[below(random, keys.size())];
+  const std::uint32_t database = below(random, databases_used);
+  const std::string from = key_names[below(random, key_names.size())];
+  const std::string to = key_names[below(random, key_names.size())];
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
   const std::uint32_t kind = below(random, 40);
@@ -354,11 +354,11 @@ void JournaledWorld::change_key(std::mt19937_64& random, Model& model) {
     mutator.flush(database);
     std::erase_if(model, [&](const auto& entry) { return entry.first.first == database; });
   } else if (kind == 2) {
-    const std::uint32_t other = below(random, databases);
+    const std::uint32_t other = below(random, databases_used);
     mutator.swap_databases(database, other);
     swap_databases(model, database, other);
   } else if (kind == 3) {
-    const std::uint32_t other = below(random, databases);
+    const std::uint32_t other = below(random, databases_used);
     if (mutator.move({database, from}, other)) {
       model[{other, from}] = std::move(model[{database, from}]);
       model.erase({database, from});
@@ -375,113 +375,8 @@ void JournaledWorld::change_key(std::mt19937_64& random, Model& model) {
   }
 }
 
-// As the commands on strings do. A filter that is under the key is replaced, or stays.
-void JournaledWorld::change_string(std::mt19937_64& random, Model& model, bool in_transaction) {
-  const std::string name = keys[below(random, keys.size())];
-  StringChange change{.key = {.database = below(random, databases), .key = name},
-                      .before = {},
-                      .in_transaction = in_transaction};
-  const auto* const found = sepal::test::string_at(keyspace_, change.key);
-  const std::uint32_t kind = below(random, 10);
-  if (sepal::test::filter_at(keyspace_, change.key) != nullptr) {
-    if (kind < 3) put_bytes(random, model, change);
-    return;
-  }
-  if (found != nullptr) change.before = found->text();
-  if (kind < 5) {
-    set_bit(random, model, change);
-  } else if (kind < 8) {
-    write_bytes(random, model, change);
-  } else {
-    put_bytes(random, model, change);
-  }
-}
-
-// SETBIT, to 1 and to 0.
-void JournaledWorld::set_bit(std::mt19937_64& random, Model& model, const StringChange& change) {
-  const std::uint64_t position = random() % (8 * std::min(change.before.size() + 2, longer_bytes_max));
-  const std::uint64_t byte = position / 8;
-  const int mask = 0x80 >> position % 8;
-  auto& log = journal_->log(0);
-  auto* const found = sepal::test::string_at(keyspace_, change.key);
-  const bool value = below(random, 3) != 0;
-  if (found != nullptr && value) {
-    keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
-    const auto was_set = sepal::writers::try_set_bit(mutator, change.key, *found, position);
-    if (was_set && !change.in_transaction) static_cast<void>(log.seal_record(true));
-    if (was_set) {
-      std::string& bytes = *model[{change.key.database, std::string(change.key.key)}].string;
-      REQUIRE(*was_set == ((bytes[byte] & mask) != 0));
-      bytes[byte] = static_cast<char>(bytes[byte] | mask);
-      return;
-    }
-  }
-  if (strings_ == Strings::shorter && byte >= shorter_bytes_max) return;
-  const int present = byte < change.before.size() ? change.before[byte] : 0;
-  write(model, change, byte, std::string(1, static_cast<char>(value ? present | mask : present & ~mask)));
-}
-
-std::string JournaledWorld::any_bytes(std::mt19937_64& random, const StringChange& change) const {
-  const bool is_long = strings_ == Strings::longer && !change.in_transaction && below(random, 4) == 0;
-  std::string bytes(is_long ? long_piece_bytes : 1 + below(random, 100), '\0');
-  const bool zeros = below(random, 4) == 0;
-  for (char& byte : bytes) byte = zeros ? '\0' : static_cast<char>(random());
-  return bytes;
-}
-
-// SETRANGE and APPEND. Now and then behind the end, and far behind it: the string is sparse then.
-void JournaledWorld::write_bytes(std::mt19937_64& random, Model& model, const StringChange& change) {
-  const std::string bytes = any_bytes(random, change);
-  const std::size_t length = change.before.size();
-  std::uint64_t offset = below(random, 2) == 0 ? length : random() % (length + 20);
-  if (strings_ == Strings::longer && below(random, 6) == 0) offset = sparse_from + below(random, 20'000);
-  const std::size_t length_max = strings_ == Strings::longer ? longer_bytes_max : shorter_bytes_max;
-  if (offset + bytes.size() <= length_max) write(model, change, offset, bytes);
-}
-
-// Longer bytes are recorded as a group, as the commands do it.
-void JournaledWorld::write(Model& model, const StringChange& change, std::uint64_t offset,
-                           const std::string& bytes) {
-  auto& log = journal_->log(0);
-  keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
-  const bool groups = log.recording() && !change.in_transaction && bytes.size() > keyspace::written_bytes_max;
-  if (groups) log.begin_group();
-  REQUIRE(sepal::writers::write(mutator, change.key, offset, std::as_bytes(std::span(bytes))));
-  if (groups) log.end_group();
-  std::string all = change.before;
-  all.resize(std::max<std::size_t>(all.size(), offset + bytes.size()));
-  all.replace(offset, bytes.size(), bytes);
-  model[{change.key.database, std::string(change.key.key)}].string = std::move(all);
-}
-
-// SET, and COPY from whatever string there is.
-void JournaledWorld::put_bytes(std::mt19937_64& random, Model& model, const StringChange& change) {
-  ModelFilter known{.deadline = static_cast<keyspace::Deadline>(below(random, 3))};
-  const std::string source = keys[below(random, keys.size())];
-  const auto* const from = sepal::test::string_at(keyspace_, {change.key.database, source});
-  strings::StringPtr made;
-  if (from != nullptr && below(random, 2) == 0 &&
-      (!change.in_transaction || value::image_bytes(*from) <= segment_bytes)) {
-    known.string = from->text();
-    made = &value::as<strings::String>(**value::value_of(value::image_of(*from), roomy));
-  } else {
-    known.string = any_bytes(random, change);
-    made = *strings::String::of(*known.string, roomy);
-  }
-  auto& log = journal_->log(0);
-  keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
-  const bool groups = log.recording() && !change.in_transaction;
-  if (groups) log.begin_group();
-  REQUIRE(sepal::writers::put_string(mutator, change.key, made, known.deadline));
-  if (groups) log.end_group();
-  model[{change.key.database, std::string(change.key.key)}] = std::move(known);
-}
-
-// Adopts a filter, Sepal's or RedisBloom's, in a file or in the record, as the daemon does.
-void JournaledWorld::adopt(std::mt19937_64& random, Model& model) {
-  const keyspace::DatabaseKey key{.database = below(random, databases),
-                                  .key = keys[below(random, keys.size())]};
-  ModelFilter known{.item_count = 0, .items = {}, .deadline = below(random, 3)};
+// A Bloom filter, Sepal's or RedisBloom's, with some items.
+value::ValuePtr JournaledWorld::new_bloom(std::mt19937_64& random, ModelFilter& known) const {
   const bloom::FilterPtr made =
       below(random, 3) == 0
           ? redisbloom_filter({.error_rate = 0.001, .capacity = small_filters.capacity})
@@ -492,9 +387,22 @@ void JournaledWorld::adopt(std::mt19937_64& random, Model& model) {
     known.items.insert(number);
     known.item_count += made->add_alone(item_of(number), roomy).added ? 1 : 0;
   }
+  return made;
+}
+
+// Adopts a new Bloom filter, or a copy of a filter that deletes, in a file or in the record, as the daemon
+// does.
+void JournaledWorld::adopt(std::mt19937_64& random, Model& model) {
+  const keyspace::DatabaseKey key{.database = below(random, databases_used),
+                                  .key = key_names[below(random, key_names.size())]};
+  ModelFilter known{.item_count = 0, .items = {}, .deadline = below(random, 3)};
+  value::ValuePtr made;
+  if (below(random, 2) == 0) made = copy_of_cuckoo(random, model, known);
+  if (made == nullptr) made = new_bloom(random, known);
   auto& log = journal_->log(0);
   keyspace::ImageFile file;
-  if (below(random, 2) == 0 && log.recording()) {
+  const bool in_record = below(random, 2) == 0 && value::image_bytes(*made) <= shorter_bytes_max;
+  if (!in_record && log.recording()) {
     const auto written = files_->write(made, {});
     if (!written) return;
     file = *written;
@@ -545,11 +453,9 @@ Result<void> JournaledWorld::try_save(std::mt19937_64& random, storage::Linking 
   if (snapshot.taken_until() > snapshot.journal_position) {
     if (auto synced = journal_->sync_until(snapshot.taken_until()); !synced) return synced.error();
   }
-  const bool has_string = std::ranges::any_of(
-      snapshot.entries, [](const auto& entry) { return entry.value->kind() == value::Kind::string; });
   const auto sync_what_was_read = [&]() -> Result<void> {
     const std::uint64_t position = journal_->position();
-    if (!has_string || position <= snapshot.journal_position) return {};
+    if (!snapshot.repeats || position <= snapshot.journal_position) return {};
     // A change may make the journal work, which does not do so within its work.
     interfere_ = {};
     auto synced = journal_->sync_until(position);
@@ -593,19 +499,27 @@ bool JournaledWorld::holds(const Model& model, const Model& next) const {
   if (mirrors != model.mirrors && !(may_have_begun && mirrors == next.mirrors)) return false;
   return std::ranges::all_of(model, [&](const auto& entry) {
     const auto& [key, known] = entry;
-    const auto* const filter = sepal::test::filter_at(keyspace_, {key.first, key.second});
-    const auto* const string = sepal::test::string_at(keyspace_, {key.first, key.second});
-    if (known.string ? string == nullptr : filter == nullptr) return false;
-    if (keyspace_.deadline({key.first, key.second}) != known.deadline) return false;
-    if (known.string) return string->text() == *known.string;
-    if (filter->item_count() < known.item_count) return false;
     const auto later = next.find(key);
-    const bool may_have_more = may_have_begun && later != next.end();
-    const std::uint64_t most = may_have_more ? later->second.item_count : known.item_count;
-    return filter->item_count() <= std::max(most, known.item_count) &&
-           std::ranges::all_of(known.items,
-                               [&](std::uint32_t number) { return contains(*filter, item_of(number)); });
+    return holds_key({key.first, key.second}, known,
+                     may_have_begun && later != next.end() ? &later->second : nullptr);
   });
+}
+
+bool JournaledWorld::holds_key(keyspace::DatabaseKey key, const ModelFilter& known,
+                               const ModelFilter* next) const {
+  const value::Value* const value = keyspace_.find(key);
+  if (value == nullptr || keyspace_.deadline(key) != known.deadline) return false;
+  const auto* const filter = value::as<bloom::Filter>(value);
+  const auto* const string = value::as<strings::String>(value);
+  if (known.string) return string != nullptr && string->text() == *known.string;
+  if (known.cuckoo)
+    return filter == nullptr && string == nullptr &&
+           is_like(*value, *known.cuckoo, next != nullptr && next->cuckoo ? &*next->cuckoo : nullptr);
+  if (filter == nullptr || filter->item_count() < known.item_count) return false;
+  const std::uint64_t most = next != nullptr ? next->item_count : known.item_count;
+  return filter->item_count() <= std::max(most, known.item_count) &&
+         std::ranges::all_of(known.items,
+                             [&](std::uint32_t number) { return contains(*filter, item_of(number)); });
 }
 
 }  // namespace sepal::test

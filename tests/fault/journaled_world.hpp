@@ -3,6 +3,8 @@
 #pragma once
 
 #include <sepal/base/gate.hpp>
+#include <sepal/cuckoo/foreign/redis_filter.hpp>
+#include <sepal/cuckoo/native/filter.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/storage/generation/adopted_files.hpp>
@@ -21,17 +23,19 @@
 #include <utility>
 #include <vector>
 
+#include "journaled_cuckoo.hpp"
 #include "support/freeing_housekeeper.hpp"
 #include "support/simulated_disk.hpp"
 
 namespace sepal::test {
 
-// A filter and its key as clients know them from the replies.
+// A value and its key as clients know them from the replies: a Bloom filter, if nothing below says otherwise.
 struct ModelFilter {
   std::uint64_t item_count = 0;
   std::set<std::uint32_t> items{};  // numbers of the items whose add was answered
   keyspace::Deadline deadline = keyspace::no_deadline;
-  std::optional<std::string> string{};  // the bytes of a string; nothing: this is a filter
+  std::optional<std::string> string{};  // the bytes of a string
+  std::optional<CuckooModel> cuckoo{};
 };
 struct Model : std::map<std::pair<std::uint32_t, std::string>, ModelFilter> {
   bool by_transaction = false;  // the change that led here is there whole or not at all
@@ -77,13 +81,13 @@ class JournaledWorld {
   // The positions of the journal between which the last change stands; equal if it recorded nothing.
   [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> last_change() const;
 
-  // Whether the keyspace holds exactly the keys, counts and strings of the model, and all of its items. It
-  // may also have some items of `next`, because a request is answered only when it is complete; but it has no
-  // items of a transaction that is not complete.
+  // Whether the keyspace holds exactly the keys, counts, strings and copies of the model, and all of its
+  // items. It may also have some items of `next`, or a part of a chunk, because a request is answered only
+  // when it is complete; but it has nothing of a transaction that is not complete.
   [[nodiscard]] bool holds(const Model& model, const Model& next) const;
   // Continues from the recovered keyspace, which holds `model`.
   void begin_from(Model model);
-  // The keys, counts and deadlines of the keyspace, without items.
+  // The keys, counts, copies and deadlines of the keyspace, without the items of Bloom filters.
   [[nodiscard]] Model outline() const;
   // Removes all keys, and checks that the account of memory is empty then. The world is of no use afterwards.
   void check_account();
@@ -117,7 +121,23 @@ class JournaledWorld {
   void put_bytes(std::mt19937_64& random, Model& model, const StringChange& change);
   void write(Model& model, const StringChange& change, std::uint64_t offset, const std::string& bytes);
   [[nodiscard]] std::string any_bytes(std::mt19937_64& random, const StringChange& change) const;
+  void change_cuckoo(std::mt19937_64& random, Model& model, bool in_transaction);
+  void create_cuckoo(std::mt19937_64& random, keyspace::Mutator& mutator, keyspace::DatabaseKey key,
+                     CuckooModel& model);
+  void change_own_cuckoo(std::mt19937_64& random, keyspace::Mutator& mutator, keyspace::DatabaseKey key,
+                         cuckoo::Filter& filter, CuckooModel& model);
+  void create_redis_cuckoo(std::mt19937_64& random, keyspace::Mutator& mutator, keyspace::DatabaseKey key,
+                           CuckooModel& model);
+  void change_redis_cuckoo(std::mt19937_64& random, keyspace::Mutator& mutator, keyspace::DatabaseKey key,
+                           cuckoo::RedisFilter& filter, CuckooModel& model, bool in_transaction);
+  void write_chunk(std::mt19937_64& random, keyspace::Mutator& mutator, keyspace::DatabaseKey key,
+                   cuckoo::RedisFilter& filter, bool in_transaction);
+  [[nodiscard]] value::ValuePtr copy_of_cuckoo(std::mt19937_64& random, const Model& model,
+                                               ModelFilter& known);
+  [[nodiscard]] value::ValuePtr new_bloom(std::mt19937_64& random, ModelFilter& known) const;
   void adopt(std::mt19937_64& random, Model& model);
+  [[nodiscard]] bool holds_key(keyspace::DatabaseKey key, const ModelFilter& known,
+                               const ModelFilter* next) const;
   void change_mirror(std::mt19937_64& random, Model& model);
   void switch_policy(std::mt19937_64& random);
   [[nodiscard]] storage::Snapshot take_snapshot(const std::function<void()>& interfere);

@@ -138,7 +138,7 @@ class LostJournalTest(DaemonTest):
             while True:
                 client.save()
                 copy = self.copy_of_the_generation()
-                if "strings may have a part of a change" in sepal("verify", copy).stdout:
+                if "strings and cuckoo filters may have a part of a change" in sepal("verify", copy).stdout:
                     return copy
                 self.assertLess(time.monotonic(), deadline, "no string changes while saves list them")
 
@@ -146,7 +146,7 @@ class LostJournalTest(DaemonTest):
         daemon = self.start("--journal-save-percent", "0")
         with Client.of(daemon) as client:
             copy = self.save_while_strings_change(client, daemon)
-        warning = "strings may have a part of a change: reason="
+        warning = "strings and cuckoo filters may have a part of a change: reason="
         for name in ("one", "two"):
             started = self.start(directory=copy)
             self.assertIn(warning, started.text())

@@ -18,6 +18,8 @@
 //                      because the replay writes all changes since the cut again, in their order
 //                      (Repeat::again). A COPY or DUMP of a long string is such a mixture, and
 //                      docs/protocol.md says so.
+//     a filter that    each part of the body is exact at a number of its own, which it has beside it. For a
+//       deletes        save the replay adds what has a higher number (Repeat::again).
 //     a small value    the body is copied within freeze(), and is the Still.
 //     a large one      the Still is known to the value: before it changes some of its bytes, the value gives
 //                      the old ones to the Still. The end of the Still ends that.
@@ -55,8 +57,9 @@ enum class Repeat : std::uint8_t {
   // Those behind the journal position of the freeze. The image has exactly what came before it, perhaps with
   // adds from behind it whose repetition does no harm.
   once,
-  // All from the cut on, in their order. A record says what is there afterwards, so a second time changes
-  // nothing, and a torn image is mended.
+  // All from the cut on, in their order, because the image may have changes from behind the freeze. A record
+  // says what is there afterwards, or the value knows it by its number: so a second time changes nothing, and
+  // a torn image is mended.
   again,
 };
 

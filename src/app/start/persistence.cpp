@@ -168,7 +168,7 @@ Result<std::uint64_t> Persistence::replay(Loader& loader, const storage::Generat
                {"seconds", seconds_from(start), 3},
                {"position", report->position}});
   if (report->values_may_be_torn)
-    log::warn("strings_may_be_torn", "strings may have a part of a change",
+    log::warn("strings_may_be_torn", "strings and cuckoo filters may have a part of a change",
               {{"reason", "they changed while " + loaded.name +
                               " was saved, and the journal of that time is not there"},
                {"advice", "take copies with sepal backup, which have the journal"}});

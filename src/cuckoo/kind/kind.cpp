@@ -1,6 +1,9 @@
 // The head of an image:
 //
 //     "SPCF" | version (2 bytes) | zeros 2 | items 8 | body bytes 8 | plan 56 | removals forgotten 8
+//
+// A cell is copied later than the instant of the freeze, and then has changes of after it. So records are
+// applied again: each of a cell has a number, and the cell leaves out those that it has.
 #include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
 #include <sepal/base/fields.hpp>
@@ -210,7 +213,7 @@ const value::KindRow cuckoo_row{
     .encode_head = encode_head,
     .copy_body = [](const FrozenView& frozen, std::uint64_t offset,
                     std::span<std::byte> to) { cells_of(frozen).copy(offset, to); },
-    .repeat = value::Repeat::once,
+    .repeat = value::Repeat::again,
     .made_by_change = false,
     .make_recorded = make_recorded,
     .apply = apply,

@@ -175,7 +175,7 @@ class Verification {
         {.cut = cut_, .highest = highest_, .synced = synced ? *synced : std::nullopt, .run = run_});
     if (!reader) return reader.error();
     if (reader->values_may_be_torn())
-      find(Grade::harmless, "strings may have a part of a change: they changed while " +
+      find(Grade::harmless, "strings and cuckoo filters may have a part of a change: they changed while " +
                                 format::generation_name(generation_) +
                                 " was saved, and the journal of that time is not there");
     return journal(*reader);

@@ -529,7 +529,7 @@ TEST_CASE("verify and a start agree on journals beside strings that were taken b
     REQUIRE(findings);
     CHECK(std::ranges::none_of(*findings, &Finding::stops_start) == each.starts);
     const std::string harmless = each.starts ? only(*findings, Grade::harmless) : std::string();
-    CHECK(contains(harmless, "strings may have a part of a change") == each.warns);
+    CHECK(contains(harmless, "strings and cuckoo filters may have a part of a change") == each.warns);
     const auto error = start_with(disk);
     CHECK(error.has_value() == !each.starts);
     if (error) CHECK(only(*findings, Grade::damaged) == error->detail);
