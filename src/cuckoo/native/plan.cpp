@@ -61,9 +61,9 @@ bool possible(const LayerPlan& layer, std::uint32_t root_quotients) {
       layer.identity_bits < layer.remainder_bits_min || layer.identity_bits > layer.remainder_bits_first)
     return false;
   const unsigned part = layer.remainder_bits_first - layer.identity_bits;
-  const std::uint32_t first_quotients = (root_quotients + (std::uint32_t{1} << part) - 1) >> part;
-  return part <= first_part_bits_max &&
-         first_quotients <= CellShape::quotients_max(layer.remainder_bits_first);
+  if (part > first_part_bits_max) return false;
+  const std::uint64_t first_quotients = (root_quotients + (std::uint64_t{1} << part) - 1) >> part;
+  return first_quotients <= CellShape::quotients_max(layer.remainder_bits_first);
 }
 
 }  // namespace

@@ -34,4 +34,22 @@ TEST_CASE("a plan is read as it was written, and none that no command makes") {
   CHECK(damaged([](Options& changed) { changed.error_rate = 1; }));
 }
 
+TEST_CASE("a plan whose numbers wrap is damaged") {
+  const auto is_damaged = [](std::uint32_t root_quotients, const LayerPlan& layer) {
+    Plan changed = *plan({.capacity = 1000}, ~std::uint64_t{0});
+    changed.root_quotients = root_quotients;
+    changed.layer_count = 1;
+    changed.layers = {layer};
+    std::array<std::byte, plan_bytes> bytes{};
+    encode(changed, bytes);
+    const auto outcome = decode_plan(bytes);
+    return !outcome && outcome.error().code == Errc::damaged;
+  };
+  // More parts of a root than a word has bits.
+  CHECK(is_damaged(64, {.identity_bits = 1, .remainder_bits_min = 1, .remainder_bits_first = 40}));
+  // Rounded up to the next part, this number has more than 32 bits.
+  CHECK(is_damaged(~std::uint32_t{0},
+                   {.identity_bits = 10, .remainder_bits_min = 8, .remainder_bits_first = 14}));
+}
+
 }  // namespace plan_test
