@@ -39,7 +39,7 @@ complete -c sepal -n '__fish_seen_subcommand_from merge' -s q -l quiet -d 'Print
 complete -c sepal -n '__fish_seen_subcommand_from convert' -F
 complete -c sepal -n '__fish_seen_subcommand_from convert' -s h -l help -d 'Print this help message and exit'
 complete -c sepal -n '__fish_seen_subcommand_from convert' -l data -r -F -d 'Make this data directory, which sepald then starts with'
-complete -c sepal -n '__fish_seen_subcommand_from convert' -l files -r -F -d 'Make a filter file for each filter in this folder, without databases, deadlines and strings'
+complete -c sepal -n '__fish_seen_subcommand_from convert' -l files -r -F -d 'Make a filter file for each Bloom filter in this folder, without databases, deadlines and strings'
 complete -c sepal -n '__fish_seen_subcommand_from convert' -l dry-run -d 'Write nothing; print what there is'
 complete -c sepal -n '__fish_seen_subcommand_from convert' -s q -l quiet -d 'Print nothing but errors'
 complete -c sepal -n '__fish_seen_subcommand_from migrate' -F

@@ -67,7 +67,7 @@ case $command in
       '(-h --help)-h[Print this help message and exit]' \
       '(-h --help)--help[Print this help message and exit]' \
       '--data=[Make this data directory, which sepald then starts with]:dir:_files' \
-      '--files=[Make a filter file for each filter in this folder, without databases, deadlines and strings]:dir:_files' \
+      '--files=[Make a filter file for each Bloom filter in this folder, without databases, deadlines and strings]:dir:_files' \
       '--dry-run[Write nothing; print what there is]' \
       '(-q --quiet)-q[Print nothing but errors]' \
       '(-q --quiet)--quiet[Print nothing but errors]' \

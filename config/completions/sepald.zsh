@@ -59,6 +59,11 @@ _arguments \
   '--bf-error-rate=[share of absent items that may be answered with yes (default 0.01)]:number:' \
   '--bf-capacity=[items of the first layer (default 100)]:number:' \
   '--bf-expansion=[a new layer holds this many times the last; 0\: filters do not grow (default 2)]:number:' \
+  '--cf-capacity=[items that a cuckoo filter is made for; at least twice cf_bucket_size (default 1024)]:number:' \
+  '--cf-bucket-size=[the bucket size that CF.INFO tells (default 2)]:number:' \
+  '--cf-iterations=[the iterations that CF.INFO tells (default 20)]:number:' \
+  '--cf-expansion=[0\: cuckoo filters do not grow; else the expansion that CF.INFO tells (default 1)]:number:' \
+  '--cf-layers-max=[layers that a cuckoo filter of RedisBloom may grow to, if layers_max allows them (default 32)]:number:' \
   '--seed=[seed of the hash of new filters; auto\: drawn once, kept with the data (default "auto")]:number:' \
   '--http-port=[TCP port of the pages for operators\: /, /metrics, /healthz, /readyz; 0\: none (default 0)]:number:' \
   '--http-bind=[address of these pages; they ask for no password (default "127.0.0.1")]:text:_files' \

@@ -503,12 +503,17 @@ void Keyspace::flush_all() {
   changed();
 }
 
-void Keyspace::set_defaults(double error_rate, std::uint64_t capacity, std::uint32_t expansion) {
-  SEPAL_ASSERT(error_rate > 0 && error_rate < 1 && capacity > 0,
+void Keyspace::set_defaults(const KeyspaceOptions& options) {
+  SEPAL_ASSERT(options.error_rate > 0 && options.error_rate < 1 && options.capacity > 0,
                "no filter could be created with these defaults");
-  options_.error_rate = error_rate;
-  options_.capacity = capacity;
-  options_.expansion = expansion;
+  options_.error_rate = options.error_rate;
+  options_.capacity = options.capacity;
+  options_.expansion = options.expansion;
+  options_.cuckoo_capacity = options.cuckoo_capacity;
+  options_.cuckoo_bucket_size = options.cuckoo_bucket_size;
+  options_.cuckoo_iteration_max = options.cuckoo_iteration_max;
+  options_.cuckoo_expansion = options.cuckoo_expansion;
+  options_.cuckoo_layers_max = options.cuckoo_layers_max;
 }
 
 void Keyspace::about_to_change(DatabaseKey key) {

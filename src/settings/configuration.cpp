@@ -117,8 +117,9 @@ class Configuration::Draft final : public command::Configuration::Draft {
     return {};
   }
 
-  // Also if all values are the old ones: the files may have changed.
+  // The files of TLS also if all values are the old ones: they may have changed.
   std::string prepare() override {
+    if (auto fits = check_cuckoo(settings_.keyspace); !fits) return fits.error().detail;
     if (!sets_tls_) return {};
     auto adopt = original_.observer_.read_tls(settings_.tls);
     if (!adopt) return adopt.error().detail;

@@ -66,6 +66,9 @@ struct Setting {
 // Null if there is no setting of that name.
 [[nodiscard]] const Setting* find_setting(std::string_view key);
 
+// Errors: invalid_setting if the settings of new cuckoo filters contradict each other.
+Result<void> check_cuckoo(const keyspace::KeyspaceOptions& options);
+
 // Computes what follows from several settings. Errors: invalid_setting if they contradict each other.
 Result<void> complete(Settings& settings);
 

@@ -7,6 +7,7 @@
 // before the program runs.
 #include <sepal/base/assert.hpp>
 #include <sepal/bloom/filter/filter.hpp>
+#include <sepal/cuckoo/commands/options.hpp>
 #include <sepal/resp/request_parser.hpp>
 #include <sepal/settings/container.hpp>
 #include <sepal/storage/journal/journal.hpp>
@@ -344,6 +345,20 @@ constexpr auto table = with_groups(std::to_array<Setting>({
     row<&Settings::keyspace, &KeyspaceOptions::expansion>(
         "bf_expansion", "a new layer holds this many times the last; 0: filters do not grow",
         Range{0, bloom::expansion_max}, Parameter{"bf-expansion-factor"}),
+    row<&Settings::keyspace, &KeyspaceOptions::cuckoo_capacity>(
+        "cf_capacity", "items that a cuckoo filter is made for; at least twice cf_bucket_size",
+        Range{2, cuckoo::capacity_max}, Parameter{"cf-initial-size"}),
+    row<&Settings::keyspace, &KeyspaceOptions::cuckoo_bucket_size>(
+        "cf_bucket_size", "the bucket size that CF.INFO tells", Range{1, cuckoo::bucket_size_max}),
+    row<&Settings::keyspace, &KeyspaceOptions::cuckoo_iteration_max>(
+        "cf_iterations", "the iterations that CF.INFO tells", Range{1, cuckoo::iterations_max},
+        Parameter{"cf-max-iterations"}),
+    row<&Settings::keyspace, &KeyspaceOptions::cuckoo_expansion>(
+        "cf_expansion", "0: cuckoo filters do not grow; else the expansion that CF.INFO tells",
+        Range{0, cuckoo::expansion_max}, Parameter{"cf-expansion-factor"}),
+    row<&Settings::keyspace, &KeyspaceOptions::cuckoo_layers_max>(
+        "cf_layers_max", "layers that a cuckoo filter of RedisBloom may grow to, if layers_max allows them",
+        Range{1, cuckoo::layers_setting_max}, Parameter{"cf-max-expansions"}),
     row<&Settings::seed>("seed", "seed of the hash of new filters; auto: drawn once, kept with the data"),
 
     row<&Settings::http, &HttpOptions::port>(
@@ -431,6 +446,13 @@ const Setting* find_setting(std::string_view key) {
   return found == table.end() ? nullptr : found;
 }
 
+Result<void> check_cuckoo(const keyspace::KeyspaceOptions& options) {
+  if (options.cuckoo_capacity >= std::uint64_t{2} * options.cuckoo_bucket_size) return {};
+  return fail(Errc::invalid_setting,
+              "cf_capacity (cf-initial-size) is less than twice cf_bucket_size: set it to " +
+                  std::to_string(2 * options.cuckoo_bucket_size) + " or more");
+}
+
 Result<void> complete(Settings& settings) {
   settings.server.worker_count = settings.threads == 0 ? default_threads() : settings.threads;
   settings.data.thread_count = settings.storage_threads == 0
@@ -443,6 +465,7 @@ Result<void> complete(Settings& settings) {
   if (settings.server.tls_port != 0 && settings.server.tls_port == settings.server.port)
     return fail(Errc::invalid_setting,
                 "port and tls_port are the same: set one of them to another port, or port = 0");
+  if (auto fits = check_cuckoo(settings.keyspace); !fits) return fits;
   // Looks at the settings alone. tls::Context::load() reads the files later.
   return uses_tls(settings) ? tls::Context::check(settings.tls) : Result<void>();
 }

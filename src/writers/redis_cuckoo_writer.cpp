@@ -69,14 +69,19 @@ void add(Mutator& changes, DatabaseKey key, RedisFilter& filter, Items items, cu
   outcomes.clear();
   const std::uint64_t bytes_before = filter.byte_count();
   const std::uint64_t bytes_max = changes.keyspace().value_limits(bytes_before).bytes_max;
+  const std::uint32_t layers_max = redis_layers_max_of(changes.keyspace().options());
   RedisTable& table = filter.changing();
   Told told(changes, key, RedisChange::added);
   for (const std::string_view item : items) {
     const std::uint64_t hash = RedisTable::hash_of(item);
-    outcomes.push_back(cuckoo::add_to(table, hash, condition, bytes_max));
+    outcomes.push_back(cuckoo::add_to(table, hash, condition, bytes_max, layers_max));
     if (outcomes.back().added) told.add(hash);
   }
   changes.keyspace().resized(key.database, filter, bytes_before);
+}
+
+std::uint32_t redis_layers_max_of(const keyspace::KeyspaceOptions& options) {
+  return std::min(options.cuckoo_layers_max, options.layers_max);
 }
 
 void remove(Mutator& changes, DatabaseKey key, RedisFilter& filter, Items items,

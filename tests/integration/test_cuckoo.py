@@ -2,6 +2,7 @@
 
 import os
 import random
+import struct
 import threading
 import time
 
@@ -138,6 +139,42 @@ class CuckooTest(DaemonTest):
         self.assertIn("2 cuckoo filters", verified.stdout)
         again = Client.of(self.start("--journal", "always", directory=daemon.directory))
         self.assertEqual(again.call("CF.DEBUG", "k"), expected)
+
+    def test_a_filter_of_redisbloom_gets_no_more_layers_than_a_start_takes(self):
+        header = struct.pack("<4Q3H", 0, 1, 0, 1, 2, 20, 1)
+        items = [b"%d" % number for number in range(200)]
+        for most, settings in ((3, ("--layers-max", "3")), (5, ("--cf-layers-max", "5")), (32, ())):
+            directory = os.path.join(self.directory, str(most))
+            daemon = self.start(*settings, directory=directory)
+            with Client.of(daemon) as client:
+                client.call("CF.LOADCHUNK", "k", 1, header)
+                with self.assertRaisesRegex(Refused, "Maximum expansions reached"):
+                    for item in items:
+                        client.call("CF.ADD", "k", item)
+                told = client.call("CF.DEBUG", "k")
+                self.assertIn(b"filters:%d " % most, told)
+                client.save()
+            self.assertEqual(daemon.stop(), 0)
+            daemon = self.start(*settings, directory=directory)
+            with Client.of(daemon) as client:
+                self.assertEqual(client.call("CF.DEBUG", "k"), told)
+            self.assertEqual(daemon.stop(), 0)
+
+    def test_the_settings_of_new_filters_are_kept(self):
+        file = os.path.join(self.directory, "sepald.toml")
+        with open(file, "w") as config:
+            config.write("cf_capacity = 400\ncf_bucket_size = 4\n")
+        daemon = self.start("--config", file, "--cf-expansion", "2")
+        with Client.of(daemon) as client:
+            client.call("CF.ADD", "k", "a")
+            self.assertEqual(client.call("CF.DEBUG", "k"),
+                             b"bktsize:4 buckets:128 items:1 deletes:0 filters:1 max_iterations:20 expansion:2")
+            client.call("CONFIG", "SET", "cf-initial-size", "800", "cf-max-expansions", "7")
+            client.call("CONFIG", "REWRITE")
+        self.assertEqual(daemon.stop(), 0)
+        with Client.of(self.start("--config", file)) as client:
+            self.assertEqual(client.call("CONFIG", "GET", "cf-initial-size"), [b"cf-initial-size", b"800"])
+            self.assertEqual(client.call("CONFIG", "GET", "cf-max-expansions"), [b"cf-max-expansions", b"7"])
 
     def test_the_calls_of_redis_py(self):
         daemon = self.start()

@@ -34,6 +34,8 @@ WRONG_VALUES = {
     "maxclients": ["0", "1000001"], "timeout": ["-1", "5 parsecs"], "requirepass": ["x" * 20_000],
     "acllog_max_len": ["-1", "10001"], "script_memory_max": ["15mb", "x"], "journal": ["sometimes", ""],
     "journal_segment": ["1kb", "x"], "maxmemory": ["-1", "64xb"], "bf_error_rate": ["0", "1"], "bf_expansion": ["32769", "x"],
+    "cf_capacity": ["1", "1073741825", "3"], "cf_bucket_size": ["0", "256"], "cf_iterations": ["0", "65536"],
+    "cf_expansion": ["32769", "x"], "cf_layers_max": ["0", "65537"],
     "seed": ["-1", "18446744073709551616"], "http_hosts": ["a/b", "1.2.3.256"], "http_metrics_filters": ["10001", "x"],
     "log_level": ["loud", ""], "log_format": ["xml", ""],
 }

@@ -51,7 +51,13 @@ struct KeyspaceOptions {
   double error_rate = 0.01;                // for a filter that an add creates
   std::uint64_t capacity = 100;
   std::uint32_t expansion = 2;
-  std::uint64_t seed = 0;  // for new filters
+  // The same for filters that delete.
+  std::uint64_t cuckoo_capacity = 1024;
+  std::uint16_t cuckoo_bucket_size = 2;
+  std::uint16_t cuckoo_iteration_max = 20;
+  std::uint32_t cuckoo_expansion = 1;
+  std::uint32_t cuckoo_layers_max = 32;  // in one filter of RedisBloom, and at most layers_max
+  std::uint64_t seed = 0;                // for new filters
   // For the tables of keys. It must be random and reach no client: a client that knew it could choose keys
   // that collide. Images of filters tell the other seed.
   std::uint64_t key_seed = 0;
@@ -314,7 +320,8 @@ class Keyspace {
   void set_memory_max(std::uint64_t bytes);
   // The limit while memory_max is 0; 0: none. Set after a load, so that saved data that exceeds it is served.
   void set_memory_share(std::uint64_t bytes);
-  void set_defaults(double error_rate, std::uint64_t capacity, std::uint32_t expansion);
+  // Takes from `options` what new filters are like when no client says it.
+  void set_defaults(const KeyspaceOptions& options);
 
   // All keys and values of this instant, in steps (cut.hpp). One cut at a time; the keyspace outlives it.
   [[nodiscard]] std::unique_ptr<Cut> begin_cut();

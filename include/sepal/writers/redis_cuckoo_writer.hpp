@@ -16,6 +16,9 @@
 
 namespace sepal::writers {
 
+// No filter gets more layers by adds: a start would refuse a filter with more than layers_max.
+[[nodiscard]] std::uint32_t redis_layers_max_of(const keyspace::KeyspaceOptions& options);
+
 // The key names `filter`. An outcome that is neither added nor refused: the item seems to be there.
 void add(keyspace::Mutator& changes, keyspace::DatabaseKey key, cuckoo::RedisFilter& filter,
          std::span<const std::string_view> items, cuckoo::Filter::AddIf condition,

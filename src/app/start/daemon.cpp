@@ -495,7 +495,7 @@ void Daemon::settings_changed() {
   const command::RuntimeOptions& options = settings_.runtime;
   const keyspace::KeyspaceOptions& limits = settings_.keyspace;
   keyspace_->set_memory_max(limits.memory_max);
-  keyspace_->set_defaults(limits.error_rate, limits.capacity, limits.expansion);
+  keyspace_->set_defaults(limits);
   set_log_level(options.log_level);
   prepare_crash_settings(settings_);
   // While the data is loaded, the rest has to wait: begin_service() calls this function once more.

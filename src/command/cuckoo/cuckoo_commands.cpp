@@ -33,7 +33,13 @@ using AddIf = cuckoo::Filter::AddIf;
 using Words = std::span<const std::string_view>;
 
 cuckoo::Options default_options(const Context& context) {
-  return {.capacity_given = false, .seed = context.services.keyspace.options().seed};
+  const keyspace::KeyspaceOptions& options = context.services.keyspace.options();
+  return {.capacity = options.cuckoo_capacity,
+          .expansion = cuckoo::rounded_expansion(options.cuckoo_expansion),
+          .bucket_size = options.cuckoo_bucket_size,
+          .iteration_max = options.cuckoo_iteration_max,
+          .capacity_given = false,
+          .seed = options.seed};
 }
 
 keyspace::DatabaseKey key_of(const Context& context) {
@@ -64,7 +70,8 @@ void answer_adds(Context& context, const Addition& addition) {
 // RedisBloom looks at the number of layers once for each request, before it looks at the items.
 Next add_to_redis(Context& context, RedisFilter& filter, const Addition& addition) {
   const bool has_begun = context.partial != nullptr && context.partial->next_word != 0;
-  if (!has_begun && filter.header().layer_count >= cuckoo::redis_added_layers_max)
+  if (!has_begun &&
+      filter.header().layer_count >= writers::redis_layers_max_of(context.services.keyspace.options()))
     return refuse(context, cf_text::layer_limit);
   if (!context.alone) return Next::need_alone;
   writers::add(context.changes, key_of(context), filter, addition.items, addition.condition,

@@ -3,8 +3,8 @@
 namespace sepal::cuckoo {
 
 Filter::AddOutcome add_to(RedisTable& table, std::uint64_t hash, Filter::AddIf condition,
-                          std::uint64_t bytes_max) {
-  const value::Limits limits{.bytes_max = bytes_max, .layers_max = redis_added_layers_max};
+                          std::uint64_t bytes_max, std::uint32_t layers_max) {
+  const value::Limits limits{.bytes_max = bytes_max, .layers_max = layers_max};
   const bool always = condition == Filter::AddIf::always;
   switch (always ? table.add(hash, limits) : table.add_new(hash, limits)) {
     case RedisTable::Added::added: return {.added = true};

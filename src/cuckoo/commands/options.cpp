@@ -19,7 +19,7 @@ struct NumberOption {
   std::string_view bad;
   std::string_view range;
 };
-constexpr NumberOption iterations_option{"MAXITERATIONS", 1, 65535, text::bad_iterations,
+constexpr NumberOption iterations_option{"MAXITERATIONS", 1, iterations_max, text::bad_iterations,
                                          text::iterations_range};
 constexpr NumberOption bucket_size_option{"BUCKETSIZE", 1, bucket_size_max, text::bad_bucket_size,
                                           text::bucket_size_range};
@@ -57,6 +57,10 @@ struct ReserveWords {
 
 }  // namespace
 
+std::uint32_t rounded_expansion(std::uint32_t expansion) {
+  return expansion == 0 ? 0 : std::bit_ceil(expansion);
+}
+
 std::variant<Options, sepal::Refusal, TooFewWords> parse_reserve(std::span<const std::string_view> words,
                                                                  const Options& defaults) {
   Options options = defaults;
@@ -86,8 +90,7 @@ std::variant<Options, sepal::Refusal, TooFewWords> parse_reserve(std::span<const
   }
   if (found.values[2]) {
     if (const auto refused = read(expansion_option, *found.values[2], number)) return *refused;
-    // As the reference: the next power of two.
-    options.expansion = number == 0 ? 0 : std::bit_ceil(static_cast<std::uint32_t>(number));
+    options.expansion = rounded_expansion(static_cast<std::uint32_t>(number));
   }
   if (found.values[3])
     if (const auto refused = read_rate(*found.values[3], options.error_rate)) return *refused;

@@ -102,7 +102,7 @@ World::World(const keyspace::KeyspaceOptions& keyspace_options)
 void World::settings_changed() {
   const keyspace::KeyspaceOptions& limits = settings.keyspace;
   keyspace.set_memory_max(limits.memory_max);
-  keyspace.set_defaults(limits.error_rate, limits.capacity, limits.expansion);
+  keyspace.set_defaults(limits);
   announced.push_back(options);
 }
 

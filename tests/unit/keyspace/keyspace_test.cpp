@@ -284,7 +284,7 @@ TEST_CASE("a cut holds every key of every database, and keeps its filters alive"
 
 TEST_CASE("set_defaults changes the reported options and nothing else") {
   Fixture fixture;
-  fixture.keys.set_defaults(0.001, 5000, 4);
+  fixture.keys.set_defaults({.keys_max = 1, .error_rate = 0.001, .capacity = 5000, .expansion = 4});
   CHECK(fixture.keys.options().error_rate == 0.001);
   CHECK(fixture.keys.options().capacity == 5000);
   CHECK(fixture.keys.options().expansion == 4);

@@ -37,7 +37,7 @@ bool same(const std::string& one, const std::string& other) {
 
 // No item is mistaken for another.
 struct PreciseWorld : SessionWorld {
-  PreciseWorld() { ground.keyspace.set_defaults(1e-12, 100, 2); }
+  PreciseWorld() { ground.keyspace.set_defaults({.error_rate = 1e-12}); }
 };
 
 struct JournalWorld : PreciseWorld {

@@ -20,12 +20,13 @@ struct Found {
   [[nodiscard]] bool none() const { return own == nullptr && of_redis == nullptr; }
 };
 
-// No filter of RedisBloom gets more layers by adds: "Maximum expansions reached".
+// No filter of RedisBloom gets more layers by adds, if nothing else is set: "Maximum expansions reached".
 inline constexpr std::uint32_t redis_added_layers_max = 32;
 
 // Adds an item of this hash to a filter of RedisBloom. An outcome that is neither added nor refused: the item
 // seems to be there.
 [[nodiscard]] Filter::AddOutcome add_to(RedisTable& table, std::uint64_t hash, Filter::AddIf condition,
-                                        std::uint64_t bytes_max);
+                                        std::uint64_t bytes_max,
+                                        std::uint32_t layers_max = redis_added_layers_max);
 
 }  // namespace sepal::cuckoo

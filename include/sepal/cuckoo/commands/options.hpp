@@ -46,6 +46,13 @@ inline constexpr std::string_view no_memory = "ERR Insufficient memory";
 
 }  // namespace text
 
+// The most that the options and the settings take. Those of the reference.
+inline constexpr std::uint32_t iterations_max = 65535;
+inline constexpr std::uint32_t layers_setting_max = 65536;
+
+// As the reference rounds an expansion: to the next power of two, and 0 stays.
+[[nodiscard]] std::uint32_t rounded_expansion(std::uint32_t expansion);
+
 struct TooFewWords {};
 
 // `words` follow the key: capacity [BUCKETSIZE n] [MAXITERATIONS n] [EXPANSION n] [ERROR rate], in any order.
