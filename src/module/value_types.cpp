@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -193,14 +194,19 @@ void save_all(RedisModuleIO* io, const Value& saved) {
   });
 }
 
-// A save function has no result, so the server does not learn of an error here. Data that is cut short is
-// refused when it is read.
+// The functions that write have no result: the server would take a file that lacks the value for whole. So the
+// process ends, child or server, and the last whole file stays.
+[[noreturn]] void end_process(RedisModuleIO* io, const KindRow& row, const std::exception& failure) {
+  api.LogIOError(io, "warning", "sepal: a %s cannot be written, so this process ends: %s",
+                 std::string(row.word).c_str(), failure.what());
+  _exit(1);
+}
+
 void save(RedisModuleIO* io, void* value) {
   try {
     save_all(io, value_of(value));
   } catch (const std::exception& failure) {
-    api.LogIOError(io, "warning", "sepal: a %s cannot be saved: %s",
-                   std::string(row_of(value_of(value)).word).c_str(), failure.what());
+    end_process(io, row_of(value_of(value)), failure);
   }
 }
 
@@ -213,8 +219,7 @@ void rewrite(RedisModuleIO* io, RedisModuleString* key, void* value) {
     };
     type_of(row)->give_pieces(value_of(value), emit);
   } catch (const std::exception& failure) {
-    api.LogIOError(io, "warning", "sepal: a %s cannot be written to the AOF: %s",
-                   std::string(row.word).c_str(), failure.what());
+    end_process(io, row, failure);
   }
 }
 

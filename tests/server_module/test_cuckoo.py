@@ -1,6 +1,7 @@
 """Cuckoo filters of sepal.so: commands, memory, rights, files, and moves between the server and sepald."""
 
 import os
+import resource
 import threading
 import time
 
@@ -187,6 +188,24 @@ class FileTest(CuckooTest):
         finally:
             ends.set()
             churner.join()
+
+    def test_a_rewrite_without_memory_keeps_the_last_file(self):
+        arguments = ("--appendonly", "yes", "--aof-use-rdb-preamble", "no")
+        server = self.start(*arguments)
+        client = self.client_of(server)
+        client.call("CF.RESERVE", "k", 50_000_000)
+        client.call("CF.ADD", "k", "a")
+        # The rewrite wants the whole filter in one string.
+        with open("/proc/%d/status" % server.process.pid, encoding="ascii") as file:
+            has = next(int(line.split()[1]) for line in file if line.startswith("VmSize:"))
+        most = (has << 10) + (16 << 20)
+        resource.prlimit(server.process.pid, resource.RLIMIT_AS, (most, most))
+        client.call("BGREWRITEAOF")
+        self.eventually("the rewrite does not end", lambda: field(client.call("INFO", "persistence"), "aof_rewrite_in_progress") == "0")
+        self.assertEqual(field(client.call("INFO", "persistence"), "aof_last_bgrewrite_status"), "err")
+        self.assertIn("sepal: a cuckoo filter cannot be written", server.text())
+        server.kill()
+        self.assertEqual(self.client_of(self.start(*arguments)).call("CF.EXISTS", "k", "a"), 1)
 
     def test_a_kill_under_load_loses_nothing_that_was_answered(self):
         arguments = ("--appendonly", "yes", "--appendfsync", "always")
