@@ -72,8 +72,8 @@ class CellShape {
   static constexpr std::uint32_t spill_max = 6;
   // By the bits of a remainder. Look-ups make shapes, and a division would be a good part of them.
   static constexpr auto slot_counts = [] {
-    std::array<std::uint8_t, remainder_bits_max + 1> all{};
-    for (unsigned bits = 0; bits <= remainder_bits_max; ++bits) {
+    std::array<std::uint8_t, word_bits + 1> all{};
+    for (unsigned bits = 0; bits <= word_bits; ++bits) {
       const unsigned slots = (line_bit_count - line_offset_bits) / (bits + 2);
       all[bits] = static_cast<std::uint8_t>(slots < word_bits ? slots : word_bits);
     }
