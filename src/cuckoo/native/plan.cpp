@@ -40,7 +40,8 @@ LayerPlan growing_layer(unsigned identity_bits, unsigned remainder_bits_min, std
 }
 
 // Each further layer may hold 2^layer_growth_bits times the items of all before it, at half of the rate that
-// is left. Where the identities would need more bits than there are, the filter ends.
+// is left. Where the identities would need more bits than there are, the layer has those that there are, and
+// is the last.
 void add_further_layers(Plan& plan, double rate_left) {
   const LayerPlan& first = plan.layers[0];
   unsigned growth = first.identity_bits - first.remainder_bits_min;
@@ -48,9 +49,14 @@ void add_further_layers(Plan& plan, double rate_left) {
     const unsigned remainder_bits = remainder_bits_for(rate_left / 2, full_load);
     growth += layer_growth_bits;
     const LayerPlan& before = plan.layers[plan.layer_count - 1];
-    const unsigned identity_bits = std::max<unsigned>(remainder_bits + growth, before.identity_bits);
-    if (identity_bits > identity_bits_max) return;
+    const unsigned wanted_bits = std::max<unsigned>(remainder_bits + growth, before.identity_bits);
+    const unsigned identity_bits = std::min(wanted_bits, identity_bits_max);
+    if (identity_bits <= remainder_bits) return;
     plan.layers[plan.layer_count] = growing_layer(identity_bits, remainder_bits, plan.root_quotients);
+    if (identity_bits < wanted_bits) {
+      ++plan.layer_count;
+      return;
+    }
     rate_left -= full_load / static_cast<double>(std::uint64_t{1} << remainder_bits);
   }
 }
@@ -149,10 +155,11 @@ Result<Plan> decode_plan(std::span<const std::byte> bytes) {
     return damaged("a filter's plan contradicts itself");
   for (std::size_t at = 0; at < layer_count_max; ++at) {
     const LayerPlan& layer = plan.layers[at];
-    const bool right = at < plan.layer_count
-                           ? possible(layer, plan.root_quotients) &&
-                                 (at == 0 || layer.identity_bits >= plan.layers[at - 1].identity_bits)
-                           : layer == LayerPlan{};
+    const bool right =
+        at < plan.layer_count
+            ? possible(layer, plan.root_quotients) &&
+                  (at == 0 || (!layer.fixed() && layer.identity_bits >= plan.layers[at - 1].identity_bits))
+            : layer == LayerPlan{};
     if (!right) return damaged("a filter's plan has a layer that contradicts it");
   }
   return plan;

@@ -234,6 +234,12 @@ TEST_CASE("the rate holds when a filter is full, after churn, and grown") {
     REQUIRE(contains(*filter, item(number)));
 }
 
+TEST_CASE("a small filter with a low rate grows far") {
+  const FilterPtr filter = made(options_of(8, 1e-6));
+  for (std::uint64_t number = 0; number < 50'000; ++number) REQUIRE(add(*filter, item(number), nullptr));
+  CHECK(measured_rate(*filter, 200'000) == 0);
+}
+
 TEST_CASE("a filter that does not scale holds what it was made for, and not one more") {
   const std::uint64_t capacity = GENERATE(1, 2, 3, 10, 1000, 100'000);
   Options options = options_of(capacity, 0.01);

@@ -114,7 +114,7 @@ TEST_CASE("a cell is not split more often than its identities can be halved") {
   entries.push_back(identities - 1);
   Bytes body;
   for (std::uint64_t cell = 0; cell < 1U << depth; ++cell) {
-    CellOf one{.first = cell << (word_bits - depth), .depth = depth, .shape = shape};
+    CellOf one{.first = cell << (word_bits - depth), .depth = depth, .shape = shape, .lines = {}};
     if (cell == 0) one.items = entries.size();
     if (cell == 0) one.lines = lines_of(shape, entries);
     append(body, one);

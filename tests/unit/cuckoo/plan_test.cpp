@@ -34,6 +34,20 @@ TEST_CASE("a plan is read as it was written, and none that no command makes") {
   CHECK(damaged([](Options& changed) { changed.error_rate = 1; }));
 }
 
+TEST_CASE("a layer behind the first grows") {
+  Plan changed = *plan({.capacity = 1000}, ~std::uint64_t{0});
+  REQUIRE(changed.layer_count > 1);
+  changed.layers[1].remainder_bits_first = changed.layers[1].remainder_bits_min;
+  changed.layers[1].identity_bits = changed.layers[1].remainder_bits_min;
+  for (auto& layer : changed.layers)
+    layer.identity_bits = std::max(layer.identity_bits, layer.remainder_bits_min);
+  std::array<std::byte, plan_bytes> bytes{};
+  encode(changed, bytes);
+  const auto outcome = decode_plan(bytes);
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.error().code == Errc::damaged);
+}
+
 TEST_CASE("a plan whose numbers wrap is damaged") {
   const auto is_damaged = [](std::uint32_t root_quotients, const LayerPlan& layer) {
     Plan changed = *plan({.capacity = 1000}, ~std::uint64_t{0});
