@@ -37,32 +37,48 @@ std::optional<std::string> read_head(const KindRow& row, rdb::Reader& reader) {
   return head;
 }
 
+bool is_zeros(const rdb::String& string) {
+  return string.kind != rdb::String::Kind::number && string.unpacked_bytes == 0;
+}
+
 // The strings of the body. Nothing where one is of another length.
-std::optional<std::vector<rdb::String>> read_pieces(rdb::Reader& reader, std::uint64_t body_bytes) {
-  std::vector<rdb::String> pieces;
+std::optional<std::vector<ModuleImage::Piece>> read_pieces(rdb::Reader& reader, std::uint64_t body_bytes) {
+  // A server writes no longer string as a number.
+  constexpr std::uint64_t digits_max = 11;
+  std::vector<ModuleImage::Piece> pieces;
   for (std::uint64_t offset = 0; offset < body_bytes && !reader.failed(); offset += module_piece_bytes) {
-    const rdb::String& piece = pieces.emplace_back(reader.string_field());
+    const rdb::String string = reader.string_field();
+    const std::uint64_t byte_count = module_piece_bytes_at(offset, body_bytes);
+    if (is_zeros(string)) {
+      if (pieces.empty() || !is_zeros(pieces.back().string)) pieces.push_back({.string = string});
+      pieces.back().byte_count += byte_count;
+      continue;
+    }
     // The digits of a number are counted when they are read.
-    if (piece.kind != rdb::String::Kind::number && piece.unpacked_bytes != 0 &&
-        piece.unpacked_bytes != module_piece_bytes_at(offset, body_bytes))
-      return std::nullopt;
+    const bool fits = string.kind == rdb::String::Kind::number ? byte_count <= digits_max
+                                                               : string.unpacked_bytes == byte_count;
+    if (!fits) return std::nullopt;
+    pieces.push_back({.string = string, .byte_count = byte_count});
   }
   return pieces;
 }
 
 // read_module_image() without the end of the fields.
-Result<ModuleImage> read_image(rdb::Reader& reader, std::uint32_t layers_max) {
+Result<ModuleImage> read_image(rdb::Reader& reader, const Limits& limits) {
   const Error no_value = fail(Errc::out_of_range, "this is no value of Sepal");
   auto head = reader.text_field(head_bytes_max);
   if (!head) return no_value;
   const auto head_bytes = std::as_bytes(std::span(*head));
   const KindRow* const row = row_of_image(head_bytes);
   if (row == nullptr) return no_value;
-  const auto shape = row->read_head(head_bytes, layers_max);
+  const auto shape = row->read_head(head_bytes, limits.layers_max);
   if (!shape)
     return shape.error().code == Errc::layer_limit ? shape.error()
                                                    : fail(Errc::out_of_range, shape.error().detail);
   if (shape->head_bytes != head_bytes.size()) return no_such_value(*row);
+  // Anyone may claim any length.
+  if (shape->body_bytes > limits.bytes_max)
+    return fail(Errc::too_large, "this " + std::string(row->word) + " is larger than any may be");
   auto pieces = read_pieces(reader, shape->body_bytes);
   if (!pieces) return no_such_value(*row);
   return ModuleImage{.row = row, .head = std::move(*head), .shape = *shape, .pieces = std::move(*pieces)};
@@ -124,8 +140,8 @@ static_assert(mapped_allocation_min % module_piece_bytes == 0, "write_image() gi
 
 }  // namespace
 
-Result<ModuleImage> read_module_image(rdb::Reader& reader, std::uint32_t layers_max) {
-  auto image = read_image(reader, layers_max);
+Result<ModuleImage> read_module_image(rdb::Reader& reader, const Limits& limits) {
+  auto image = read_image(reader, limits);
   // The fields of a value that is refused are read to their end: in a file, the next key comes behind them.
   image ? reader.end() : reader.skip_fields();
   if (reader.failed()) return fail(Errc::damaged, "these are not the fields of a value of Sepal");
@@ -154,10 +170,10 @@ Result<ValuePtr> read_module_payload(const KindRow& row, Bytes payload, const Li
   // The checksum is right, so the payload is as it was made. It is not damaged: it is no such value.
   rdb::Reader reader(*value);
   if (reader.byte() != rdb::module_type || reader.length() != id_of(row)) return no_such_value(row);
-  const auto image = read_module_image(reader, limits.layers_max);
+  const auto image = read_module_image(reader, limits);
   if (!image)
-    return image.error().code == Errc::layer_limit ? image.error()
-                                                   : fail(Errc::out_of_range, image.error().detail);
+    return image.error().code == Errc::damaged ? fail(Errc::out_of_range, image.error().detail)
+                                               : image.error();
   if (image->row != &row || !reader.at_end()) return no_such_value(row);
   const std::uint64_t body_bytes = image->shape.body_bytes;
   if (auto room = hold ? hold(body_bytes) : Result<void>(); !room) return room.error();
@@ -165,9 +181,8 @@ Result<ValuePtr> read_module_payload(const KindRow& row, Bytes payload, const Li
   if (!made) return made;
   rdb::BytesInMemory bytes(payload);
   std::uint64_t offset = 0;
-  for (const rdb::String& piece : image->pieces) {
-    const std::uint64_t byte_count = module_piece_bytes_at(offset, body_bytes);
-    if (auto filled = fill(row, **made, offset, byte_count, piece, bytes); !filled) return filled.error();
+  for (const auto& [string, byte_count] : image->pieces) {
+    if (auto filled = fill(row, **made, offset, byte_count, string, bytes); !filled) return filled.error();
     offset += byte_count;
   }
   if (row.complete == nullptr) return made;

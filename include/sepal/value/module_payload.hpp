@@ -36,10 +36,16 @@ namespace sepal::value {
 
 // A value as it stands in a server's file or in a payload: the head of its image, and where the body is.
 struct ModuleImage {
+  struct Piece {
+    rdb::String string;  // an empty one, which is no number: zeros
+    std::uint64_t byte_count = 0;
+  };
   const KindRow* row = nullptr;
   std::string head;
   Shape shape;
-  std::vector<rdb::String> pieces;  // each of module_piece_bytes, or what is left; an empty one: zeros
+  // Of the whole body. Empty strings one behind the other are one piece: so pieces take less memory than
+  // the bytes that they come from.
+  std::vector<Piece> pieces;
 };
 [[nodiscard]] constexpr std::uint64_t module_piece_bytes_at(std::uint64_t offset, std::uint64_t body_bytes) {
   return std::min(module_piece_bytes, body_bytes - offset);
@@ -47,9 +53,9 @@ struct ModuleImage {
 
 // Reads the fields behind a module's id, and their end. Believes nothing, but does not look at the body: a
 // number among the pieces may have another length. Errors: damaged where these are other fields: then
-// reader.failed(); out_of_range where no value can be like that, layer_limit: then all of its fields are
-// read.
-Result<ModuleImage> read_module_image(rdb::Reader& reader, std::uint32_t layers_max);
+// reader.failed(); out_of_range where no value can be like that, layer_limit, too_large: then all of its
+// fields are read.
+Result<ModuleImage> read_module_image(rdb::Reader& reader, const Limits& limits);
 
 // The functions of value::Payload for such a kind, whose row has a type.
 [[nodiscard]] bool begins_module_payload(const KindRow& row, std::span<const std::byte> payload);

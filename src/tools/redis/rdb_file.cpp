@@ -376,7 +376,7 @@ Result<RdbImage> RdbFile::read_cuckoo() {
 
 // Of either kind.
 Result<RdbImage> RdbFile::read_sepal_cuckoo() {
-  const auto read = value::read_module_image(reader_, moved_limits.layers_max);
+  const auto read = value::read_module_image(reader_, moved_limits);
   if (!read) return read.error();
   const bool is_cuckoo =
       read->row->kind == value::Kind::cuckoo || read->row->kind == value::Kind::redis_cuckoo;
@@ -386,12 +386,8 @@ Result<RdbImage> RdbFile::read_sepal_cuckoo() {
                  .body = {},
                  .body_bytes = read->shape.body_bytes,
                  .item_count = read->shape.item_count};
-  std::uint64_t offset = 0;
-  for (const rdb::String& piece : read->pieces) {
-    const std::uint64_t byte_count = value::module_piece_bytes_at(offset, image.body_bytes);
-    image.body.push_back({.string = piece, .byte_count = byte_count});
-    offset += byte_count;
-  }
+  for (const auto& [string, byte_count] : read->pieces)
+    image.body.push_back({.string = string, .byte_count = byte_count});
   return image;
 }
 

@@ -130,6 +130,27 @@ TEST_CASE("empty strings of a payload stand for zeros, and digits for bytes") {
   CHECK(value::image_of(**digits) == value::image_of(*small));
 }
 
+TEST_CASE("empty strings take no memory one by one, and a body above the limit is refused") {
+  constexpr std::uint64_t body_bytes = std::uint64_t{1} << 30;
+  const auto head = redis_image_head({.bucket_count = body_bytes / 2});
+  RdbText text;
+  text.string(text_of(head));
+  for (std::uint64_t at = 0; at < body_bytes; at += value::module_piece_bytes) text.string("");
+  text.length(0);
+  rdb::Reader reader(bytes_of(text.bytes));
+  const auto image = value::read_module_image(reader, plenty);
+  REQUIRE(image);
+  REQUIRE(image->pieces.size() == 1);
+  CHECK(image->pieces.front().byte_count == body_bytes);
+
+  rdb::Reader again(bytes_of(text.bytes));
+  const auto above = value::read_module_image(again, {.bytes_max = body_bytes - 1});
+  REQUIRE(!above);
+  CHECK(above.error().code == Errc::too_large);
+  // A file goes on behind it.
+  CHECK(again.at_end());
+}
+
 TEST_CASE("a payload of sepal.so that no filter has is refused") {
   for (const value::ValuePtr& filter :
        {value::ValuePtr(own(1024, 3000)), value::ValuePtr(of_redis(1000, 500))}) {
