@@ -43,7 +43,10 @@ std::string_view load_header(RedisModuleCtx* context, Key& key, std::span<const 
   if (!key.is_free()) return bloom::text::filter_exists;
   const auto header = cuckoo::decode_redis_header(bytes);
   if (!header) return header.error().code == Errc::damaged ? text::bad_header : text::no_such_filter;
-  auto made = RedisFilter::of(RedisTable::make(*header, limits_of_new(context, header->slot_count())));
+  // The other server has admitted all of its layers.
+  const value::Limits limits{.bytes_max = limits_of_new(context, header->slot_count()).bytes_max,
+                             .layers_max = cuckoo::redis_layers_max};
+  auto made = RedisFilter::of(RedisTable::make(*header, limits));
   if (!made) {
     const bool absurd = made.error().code == Errc::out_of_range || made.error().code == Errc::layer_limit;
     return absurd ? text::no_such_filter : bloom::text::no_memory_for_filter;

@@ -2,6 +2,8 @@
 #include "module/value_types.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/cuckoo/foreign/redis_header.hpp>
+#include <sepal/cuckoo/kind/module_type.hpp>
 #include <sepal/value/image.hpp>
 #include <sepal/value/kind_row.hpp>
 #include <sepal/value/module_type.hpp>
@@ -42,6 +44,13 @@ const Value& value_of(const void* value) {
 
 const ModuleType* type_of(const KindRow& row) {
   return row.payload == nullptr ? nullptr : row.payload->type;
+}
+
+// What a value may have that another server has admitted: RedisBloom's cuckoo filters of as many layers as it
+// may have made.
+value::Limits admitted(const KindRow& row, std::uint64_t bytes_max) {
+  const bool cuckoo = type_of(row) == &cuckoo::module_type;
+  return {.bytes_max = bytes_max, .layers_max = cuckoo ? cuckoo::redis_layers_max : no_limits.layers_max};
 }
 
 std::span<const char> chars(std::span<const std::byte> bytes) {
@@ -126,7 +135,7 @@ Result<ValuePtr> load_own(const KindRow& first, Fields& fields, const value::Lim
     return fail(Errc::damaged, "this is not the head of a " + std::string(first.word));
   const KindRow& row = *found;
   // The head is checked before it sizes an allocation: RESTORE takes bytes from any client.
-  const auto shape = row.read_head(head->bytes(), no_limits.layers_max);
+  const auto shape = row.read_head(head->bytes(), admitted(row, no_limits.bytes_max).layers_max);
   if (!shape) return shape.error();
   if (shape->head_bytes != head->bytes().size())
     return fail(Errc::damaged, "this is not the head of a " + std::string(row.word));
@@ -140,8 +149,8 @@ void* load_kind(std::size_t kind, RedisModuleIO* io, int encoding_version) {
   const KindRow& row = *value::kinds[kind];
   const ModuleType& type = *type_of(row);
   try {
-    const value::LimitsOfNew limits_of = [io](std::uint64_t bytes) {
-      return limits_of_new(api.GetContextFromIO(io), bytes);
+    const value::LimitsOfNew limits_of = [io, &row](std::uint64_t bytes) {
+      return admitted(row, limits_of_new(api.GetContextFromIO(io), bytes).bytes_max);
     };
     Fields fields(io);
     auto made = encoding_version == type.encoding_version
@@ -194,8 +203,8 @@ void save_all(RedisModuleIO* io, const Value& saved) {
   });
 }
 
-// The functions that write have no result: the server would take a file that lacks the value for whole. So the
-// process ends, child or server, and the last whole file stays.
+// The functions that write have no result: the server would take a file that lacks the value for whole. So
+// the process ends, child or server, and the last whole file stays.
 [[noreturn]] void end_process(RedisModuleIO* io, const KindRow& row, const std::exception& failure) {
   api.LogIOError(io, "warning", "sepal: a %s cannot be written, so this process ends: %s",
                  std::string(row.word).c_str(), failure.what());
@@ -242,7 +251,7 @@ void* copy(RedisModuleString* /*from*/, RedisModuleString* /*to*/, const void* v
   try {
     // This pointer adds a reference of its own, so the server keeps the one of `value`.
     const value::Frozen frozen(ValuePtr(const_cast<Value*>(&value_of(value))));
-    auto made = frozen.copy(no_limits, {});
+    auto made = frozen.copy(admitted(row_of(value_of(value)), no_limits.bytes_max), {});
     if (made) return (*made).detach();
   } catch (const std::exception&) {
     // The server answers that it could not copy the value.

@@ -2,6 +2,8 @@
 
 import os
 import resource
+import string
+import struct
 import threading
 import time
 
@@ -282,6 +284,26 @@ class MovingTest(CuckooTest):
                 each.call("CF.MDEL", key, *("more/%d" % i for i in range(0, 3000, 2)))
             self.assertEqual(target.call("CF.DEBUG", key), source.call("CF.DEBUG", key), key)
         self.check(target, has)
+
+    def test_a_filter_of_redisbloom_with_many_layers(self):
+        """RedisBloom makes up to 65535, so no bound may refuse them: a server would not start with such a file."""
+        buckets, layers = 64, 300
+        self.assertEqual(self.theirs.call("CF.LOADCHUNK", "k", 1, header_of_redisbloom(buckets, layers=layers)), b"OK")
+        self.assertEqual(self.theirs.call("CF.LOADCHUNK", "k", 1 + 2 * buckets * layers, bytes(range(128))), b"OK")
+        self.assertEqual(self.theirs.call("COPY", "k", "copy"), 1)
+        debug = self.theirs.call("CF.DEBUG", "k")
+        self.assertIn(b"filters:300 ", debug)
+        # As RedisBloom saves it.
+        fields = b"".join(b"\x02\x80" + struct.pack(">I", value) for value in (layers, buckets, 0, 0, 2, 20, 1))
+        fields += (b"\x02\x40\x40\x05\x40\x80" + bytes(128)) * layers
+        letters = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"
+        name = sum(letters.index(letter) << 58 - 6 * at for at, letter in enumerate("MBbloomCF"))
+        payload = b"\x07\x81" + struct.pack(">Q", name | 4) + fields + b"\0\x09\0"
+        self.assertEqual(self.theirs.call("RESTORE", "theirs", 0, sealed(payload + bytes(8))), b"OK")
+        self.assertEqual(self.theirs.call("CF.DEBUG", "theirs"), debug)
+        self.assertEqual(self.theirs.call("RESTORE", "again", 0, self.theirs.call("DUMP", "k")), b"OK")
+        self.theirs.call("DEBUG", "RELOAD")
+        self.assertEqual(len(set(self.digests(self.theirs, ["k", "copy", "again"]))), 1)
 
     def test_by_dump_and_restore(self):
         for source, target in ((self.ours, self.theirs), (self.theirs, self.ours)):
