@@ -107,6 +107,32 @@ Result<CuckooFilter*> create(Mutator& changes, DatabaseKey key, const CuckooCrea
   return &static_cast<CuckooFilter&>(changes.insert(place, std::move(*made), creation.deadline));
 }
 
+Result<void> create(Mutator& changes, DatabaseKey key, const cuckoo::Plan& plan, WallTime now) noexcept {
+  Keyspace& keyspace = changes.keyspace();
+  keyspace::KeyPlace place = keyspace.place_for(key);
+  const Mutator::KeyLock lock(changes, place);
+  changes.expire(place, now);
+  const auto limits = keyspace.limits_of_new(place);
+  if (!limits) return limits.error();
+  if (plan.byte_count() > limits->bytes_max) return fail(Errc::memory_limit);
+  auto made = CuckooFilter::create(plan);
+  if (!made) return made.error();
+  const auto record = cuckoo::made_record(plan);
+  changes.tell_ahead(keyspace::Made{
+      .key = key, .kind = value::Kind::cuckoo, .head = record, .deadline = keyspace::no_deadline});
+  changes.insert(place, std::move(*made), keyspace::no_deadline);
+  return {};
+}
+
+cuckoo::PieceOutcome load_piece(Mutator& changes, DatabaseKey key, CuckooFilter& filter,
+                                std::span<const std::byte> bytes) noexcept {
+  changes.note_change();
+  KeyedMemory memory(changes, key.database);
+  if (changes.log() == nullptr) return filter.load_piece(bytes, memory, nullptr);
+  KeyRecorder recorder(*changes.log(), key, filter);
+  return filter.load_piece(bytes, memory, &recorder);
+}
+
 void compact(Mutator& changes, DatabaseKey key, CuckooFilter& filter) noexcept {
   const auto record = cuckoo::compacted_record(filter.compact());
   changes.told(

@@ -176,6 +176,42 @@ class CuckooTest(DaemonTest):
             self.assertEqual(client.call("CONFIG", "GET", "cf-initial-size"), [b"cf-initial-size", b"800"])
             self.assertEqual(client.call("CONFIG", "GET", "cf-max-expansions"), [b"cf-max-expansions", b"7"])
 
+    def test_pieces_are_loaded_once_whatever_ends_the_server(self):
+        """Pieces that come before a save, and behind it, and then the server is killed."""
+        daemon = self.start()
+        items = ["item:%d" % i for i in range(100_000)]
+        absent = ["absent:%d" % i for i in range(20_000)]
+        with Client.of(daemon) as client:
+            for at in range(0, len(items), 1000):
+                client.call("CF.INSERT", "source", "ITEMS", *items[at:at + 1000])
+            client.call("CF.INSERT", "source", "ITEMS", *["often"] * 50)
+            pieces, iterator = [], 0
+            while True:
+                iterator, piece = client.call("CF.SCANDUMP", "source", iterator)
+                if iterator == 0:
+                    break
+                pieces.append((iterator, piece))
+            self.assertGreater(len(pieces), 3)
+            for at, piece in enumerate(pieces):
+                if at == len(pieces) // 2:
+                    self.assertEqual(client.call("SAVE"), b"OK")
+                self.assertEqual(client.call("CF.LOADCHUNK", "target", *piece), b"OK")
+            (refused,) = client.pipeline([("CF.LOADCHUNK", "target", *pieces[-1])])
+            self.assertIsInstance(refused, Refused)
+        daemon.kill()
+        daemon = self.start()
+        with Client.of(daemon) as client:
+            for at in range(0, len(items), 1000):
+                self.assertEqual(client.call("CF.MEXISTS", "target", *items[at:at + 1000]), [1] * 1000)
+            self.assertEqual(client.call("CF.MEXISTS", "target", *absent), client.call("CF.MEXISTS", "source", *absent))
+            self.assertEqual(client.call("CF.COUNT", "target", "often"), client.call("CF.COUNT", "source", "often"))
+            self.assertEqual(client.call("CF.INFO", "target")[7], len(items) + 50)
+            # Each was added once, so nothing is left of them.
+            for at in range(0, len(items), 1000):
+                self.assertEqual(client.call("CF.MDEL", "target", *items[at:at + 1000]), [1] * 1000)
+            self.assertEqual(client.call("CF.MDEL", "target", *["often"] * 50), [1] * 50)
+            self.assertEqual(client.call("CF.INFO", "target")[7], 0)
+
     def test_the_calls_of_redis_py(self):
         daemon = self.start()
         connection = redis.Redis(port=daemon.port)

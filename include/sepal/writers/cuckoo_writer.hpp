@@ -44,6 +44,13 @@ Result<cuckoo::Filter*> create(keyspace::Mutator& changes, keyspace::DatabaseKey
 // --- exclusive
 // ----------------------------------------------------------------------------------------------
 
+// Makes an empty filter with this plan under a key, for pieces that follow. Errors: as create().
+Result<void> create(keyspace::Mutator& changes, keyspace::DatabaseKey key, const cuckoo::Plan& plan,
+                    WallTime now) noexcept;
+// As cuckoo::Filter::load_piece. The key names `filter`.
+[[nodiscard]] cuckoo::PieceOutcome load_piece(keyspace::Mutator& changes, keyspace::DatabaseKey key,
+                                              cuckoo::Filter& filter,
+                                              std::span<const std::byte> bytes) noexcept;
 // CF.COMPACT. The key names `filter`.
 void compact(keyspace::Mutator& changes, keyspace::DatabaseKey key, cuckoo::Filter& filter) noexcept;
 

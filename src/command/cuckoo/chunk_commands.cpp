@@ -1,13 +1,15 @@
-// CF.SCANDUMP and CF.LOADCHUNK: a cuckoo filter of RedisBloom leaves and comes in pieces.
+// CF.SCANDUMP and CF.LOADCHUNK: a cuckoo filter leaves and comes in pieces.
 //
-// A header makes the filter, with empty slots, and each chunk is written to its place there, as RedisBloom
-// does. So a filter whose chunks have not all come denies the items of the others.
+// A header makes the filter, empty. A chunk of RedisBloom is written to its place there, as RedisBloom does;
+// the items of a chunk of Sepal are added (cuckoo/native/pieces.hpp). So a filter whose chunks have not all
+// come denies the items of the others.
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/table/error_texts.hpp>
 #include <sepal/cuckoo/commands/options.hpp>
 #include <sepal/cuckoo/foreign/redis_header.hpp>
+#include <sepal/writers/cuckoo_writer.hpp>
 #include <sepal/writers/redis_cuckoo_writer.hpp>
 
 #include <algorithm>
@@ -42,14 +44,27 @@ Next answer_piece(Context& context, std::int64_t iterator, std::span<const std::
   return Next::done;
 }
 
+// The iterator is that of RedisBloom: 1 asks for what stands behind the header.
+Next scan_own(Context& context, const cuckoo::Filter& filter, std::int64_t iterator) {
+  if (iterator == 0) {
+    const std::string header = cuckoo::header_piece(filter.plan());
+    return answer_piece(context, 1, std::as_bytes(std::span(header)));
+  }
+  const auto piece = filter.piece_at(static_cast<std::uint64_t>(iterator) - 1);
+  if (!piece) return answer_end(context);
+  return answer_piece(context, static_cast<std::int64_t>(piece->next) + 1,
+                      std::as_bytes(std::span(piece->bytes)));
+}
+
 Next cf_scandump(Context& context) {
   const auto iterator = parse_integer(context.words[2]);
   if (!iterator || *iterator < 0) return refuse(context, cf_text::position);
   value::Value* const found = find_counted(context, context.words[1]);
   if (found == nullptr) return refuse(context, cf_text::not_found);
   if (refuses_other_than_cuckoo(context, found)) return Next::done;
-  const auto* const filter = cuckoo::Found(found).of_redis;
-  if (filter == nullptr) return refuse(context, cf_text::own_filter);
+  const cuckoo::Found known(found);
+  const auto* const filter = known.of_redis;
+  if (filter == nullptr) return scan_own(context, *known.own, *iterator);
   const cuckoo::RedisHeader& header = filter->header();
   if (header.item_count == 0) return answer_end(context);
   if (*iterator == 0) return answer_piece(context, 1, cuckoo::encode_redis_header(header));
@@ -60,30 +75,61 @@ Next cf_scandump(Context& context) {
                       filter->table().slots(piece->layer).subspan(piece->offset, byte_count));
 }
 
+// What a header has made.
+Next answer_made(Context& context, const Result<void>& made) {
+  if (made) return answer_ok(context);
+  const Errc code = made.error().code;
+  const bool absurd = code == Errc::out_of_range || code == Errc::layer_limit;
+  return refuse(context, absurd ? cf_text::no_such_filter : text_of(code));
+}
+
+Next load_own_header(Context& context, std::span<const std::byte> bytes) {
+  const auto plan = cuckoo::decode_header_piece(bytes);
+  if (!plan) return refuse(context, cf_text::bad_header);
+  if (!context.alone) return Next::need_alone;
+  return answer_made(context, writers::create(context.changes,
+                                              {.database = context.client.database, .key = context.words[1]},
+                                              *plan, context.now));
+}
+
 Next load_header(Context& context, std::span<const std::byte> bytes) {
   if (value::Value* const found = find(context, context.words[1])) {
     if (!refuses_other_than_cuckoo(context, found)) context.reply.error(text_of(Errc::key_exists));
     return Next::done;
   }
+  if (cuckoo::begins_header_piece(bytes)) return load_own_header(context, bytes);
   const auto header = cuckoo::decode_redis_header(bytes);
   if (!header)
     return refuse(context,
                   header.error().code == Errc::damaged ? cf_text::bad_header : cf_text::no_such_filter);
   if (!context.alone) return Next::need_alone;
-  const auto created = writers::create(
-      context.changes, {.database = context.client.database, .key = context.words[1]}, *header, context.now);
-  if (created) return answer_ok(context);
-  const Errc code = created.error().code;
-  const bool absurd = code == Errc::out_of_range || code == Errc::layer_limit;
-  return refuse(context, absurd ? cf_text::no_such_filter : text_of(code));
+  return answer_made(context, writers::create(context.changes,
+                                              {.database = context.client.database, .key = context.words[1]},
+                                              *header, context.now));
+}
+
+Next load_own_chunk(Context& context, cuckoo::Filter& filter, std::span<const std::byte> bytes) {
+  if (!context.alone) return Next::need_alone;
+  const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  switch (writers::load_piece(context.changes, key, filter, bytes)) {
+    case cuckoo::PieceOutcome::loaded: return answer_ok(context);
+    case cuckoo::PieceOutcome::there: return refuse(context, cf_text::chunk_there);
+    case cuckoo::PieceOutcome::too_many_copies: return refuse(context, cf_text::too_many_copies);
+    case cuckoo::PieceOutcome::full: return refuse(context, cf_text::full);
+    case cuckoo::PieceOutcome::no_memory: return refuse(context, cf_text::no_memory);
+    case cuckoo::PieceOutcome::damaged: break;
+  }
+  return refuse(context, cf_text::bad_chunk);
 }
 
 Next load_chunk(Context& context, std::int64_t iterator, std::span<const std::byte> bytes) {
   value::Value* const found = find(context, context.words[1]);
   if (found == nullptr) return refuse(context, cf_text::not_found);
   if (refuses_other_than_cuckoo(context, found)) return Next::done;
-  auto* const filter = cuckoo::Found(found).of_redis;
-  if (filter == nullptr || !cuckoo::redis_place_of(filter->header(), iterator, bytes.size()))
+  const cuckoo::Found known(found);
+  if (known.own != nullptr) return load_own_chunk(context, *known.own, bytes);
+  auto* const filter = known.of_redis;
+  if (!cuckoo::redis_place_of(filter->header(), iterator, bytes.size()))
     return refuse(context, cf_text::bad_chunk);
   if (!context.alone) return Next::need_alone;
   if (context.partial == nullptr && bytes.size() > at_once_bytes_max)
@@ -108,7 +154,10 @@ Next cf_loadchunk(Context& context) {
 std::uint64_t records_chunk(const RecordAsk& ask) {
   const std::uint64_t bytes_max =
       ask.in_transaction ? std::numeric_limits<std::uint64_t>::max() : at_once_bytes_max;
-  return writers::record_bytes_of_redis_chunk(std::min(ask.words[1].size(), keyspace::key_bytes_max),
+  const std::size_t key_bytes = std::min(ask.words[1].size(), keyspace::key_bytes_max);
+  if (cuckoo::begins_cells_piece(std::as_bytes(std::span(ask.words[3]))))
+    return writers::record_bytes_of_cuckoo(key_bytes, cuckoo::piece_copies_max);
+  return writers::record_bytes_of_redis_chunk(key_bytes,
                                               std::min<std::uint64_t>(ask.words[3].size(), bytes_max));
 }
 

@@ -8,51 +8,14 @@
 
 #include "cuckoo/native/body.hpp"
 #include "cuckoo/native/layer.hpp"
+#include "cuckoo/native/records.hpp"
 #include "cuckoo/native/stills.hpp"
 
 namespace sepal::cuckoo {
 namespace {
 
-constexpr unsigned number_bits = 32;
-constexpr unsigned removed_bit = 40;
 // The items that are fetched together.
 constexpr std::size_t window = 32;
-
-Fingerprint record_of(std::uint64_t hash, std::uint64_t number, std::uint32_t layer, bool removed) {
-  return {.low = hash,
-          .high = (number & low_bits(number_bits)) | std::uint64_t{layer} << number_bits |
-                  std::uint64_t{removed ? 1U : 0U} << removed_bit};
-}
-
-std::uint32_t layer_of(const Fingerprint& record) {
-  return static_cast<std::uint32_t>(record.high >> number_bits) & 0xff;
-}
-bool is_removal(const Fingerprint& record) {
-  return (record.high >> removed_bit & 1) != 0;
-}
-
-// Collects records until there are so many that the recorder must hear of them.
-class Told {
- public:
-  Told(value::AddRecorder* recorder, std::size_t item_count) : recorder_(recorder) {
-    if (recorder != nullptr) records_.reserve(std::min(item_count, value::recorded_items_max));
-  }
-  void add(const Fingerprint& record) {
-    if (recorder_ == nullptr) return;
-    if (records_.size() == value::recorded_items_max) {
-      recorder_->tell(records_);
-      records_.clear();
-    }
-    records_.push_back(record);
-  }
-  void end() {
-    if (recorder_ != nullptr) recorder_->end(records_);
-  }
-
- private:
-  value::AddRecorder* recorder_;
-  std::vector<Fingerprint> records_;
-};
 
 }  // namespace
 

@@ -50,6 +50,23 @@ bool Layer::may_have(const Cell::Form& form, std::uint64_t entries_end) const {
          entries_end <= identities(form.depth);
 }
 
+// The first fraction of the entry's range, and the first hash behind it: hashes are the roots times further
+// apart than fractions. The ranges of a plan are wide enough; this does not believe it.
+std::optional<std::uint64_t> Layer::hash_of(const Cell::Form& form, std::uint64_t first, std::uint32_t root,
+                                            std::uint64_t entry) const {
+  const std::uint64_t count = identities(form.depth);
+  const Product rest = ((static_cast<Product>(entry) << word_bits) + count - 1) / count;
+  const Product step = Product{1} << form.depth;
+  const auto fraction = first | static_cast<std::uint64_t>((rest + step - 1) / step);
+  const Product place = static_cast<Product>(root) << word_bits | fraction;
+  const auto hash = static_cast<std::uint64_t>((place + plan_.root_count - 1) / plan_.root_count);
+  const ItemPlace at = place_of(hash, plan_.root_count);
+  const bool in_range = form.depth == 0 || (at.fraction ^ first) >> (word_bits - form.depth) == 0;
+  if (at.root != root || !in_range || number_of(form, entry_of(form, at.fraction)) != entry)
+    return std::nullopt;
+  return hash;
+}
+
 std::uint64_t Layer::byte_count(const Plan& plan, std::uint32_t index) {
   const LayerPlan& layer = plan.layers[index];
   const std::uint64_t heads = head_bytes(plan.root_count, plan.root_count);

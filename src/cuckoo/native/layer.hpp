@@ -127,6 +127,10 @@ class Layer {
   // The first one in that order.
   [[nodiscard]] Cell& first_cell() const { return *first_; }
 
+  // A hash that has this entry in a cell of this range. Nothing: no hash has it.
+  [[nodiscard]] std::optional<std::uint64_t> hash_of(const Cell::Form& form, std::uint64_t first,
+                                                     std::uint32_t root, std::uint64_t entry) const;
+
   // --- with the cell locked ---------------------------------------------------------------------------
 
   // Adds a copy to the cell, which may grow or split, counts it, and sets the number of the change; or adds

@@ -20,7 +20,6 @@ constexpr unsigned first_part_bits_max = 4;
 constexpr std::uint32_t first_quotients_min = 64;
 // The first of several layers leaves some of the rate to the later ones.
 constexpr double first_share = 0.96;
-constexpr std::uint32_t root_count_max = std::uint32_t{1} << 20;
 
 // The smallest remainder with which a layer of this load errs at most at `rate`.
 unsigned remainder_bits_for(double rate, double load) {

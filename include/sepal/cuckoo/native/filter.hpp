@@ -21,6 +21,7 @@
 #include <sepal/base/hash.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/cuckoo/native/memory.hpp>
+#include <sepal/cuckoo/native/pieces.hpp>
 #include <sepal/cuckoo/native/plan.hpp>
 #include <sepal/value/add_recorder.hpp>
 #include <sepal/value/kind_row.hpp>
@@ -31,6 +32,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -38,6 +40,7 @@
 namespace sepal::cuckoo {
 
 class Cell;
+struct CellRecord;
 class Filter;
 class Layer;
 class Stills;
@@ -96,8 +99,14 @@ class Filter final : public value::Value {
   };
   [[nodiscard]] std::vector<LayerFigures> layers() const;
 
+  // The cells behind a place, and the place behind them; 0 begins. Nothing: there are no more.
+  [[nodiscard]] std::optional<CellsPiece> piece_at(std::uint64_t place) const;
+
   // --- exclusive ------------------------------------------------------------------------------------------
 
+  // Adds what a piece of cells has (pieces.hpp).
+  [[nodiscard]] PieceOutcome load_piece(std::span<const std::byte> bytes, Memory& memory,
+                                        value::AddRecorder* recorder);
   // Repeats records. False: the filter could not have made them. Throws bad_alloc.
   bool repeat(std::span<const Fingerprint> records);
   // CF.COMPACT: the count of removals begins anew. Returns what a replay gives begin_anew(): all removals
@@ -143,6 +152,10 @@ class Filter final : public value::Value {
                                             std::uint64_t& bytes);
   // Null: no memory.
   Layer* layer_made(std::uint32_t index, Memory& memory);
+  struct LoadedEntry;
+  [[nodiscard]] bool take_entries(const CellRecord& cell, std::vector<LoadedEntry>& entries) const;
+  PieceOutcome read_piece(std::span<const std::byte> bytes, Memory& memory,
+                          std::vector<LoadedEntry>& entries);
   enum class Repeated : std::uint8_t { done, not_yet, impossible, no_memory };
   Repeated repeat(const Fingerprint& record);
   Repeated repeat_in(Cell*& cell, const Fingerprint& record, const ItemPlace& at, const Changer& by);

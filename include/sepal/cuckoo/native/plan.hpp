@@ -76,6 +76,8 @@ inline constexpr double full_load = 0.92;
 // Errors: out_of_range (the options), too_large (`bytes_max`).
 [[nodiscard]] Result<Plan> plan(const Options& options, std::uint64_t bytes_max);
 
+inline constexpr std::uint32_t root_count_max = std::uint32_t{1} << 20;
+
 // The bytes of a plan, in records and images.
 inline constexpr std::size_t plan_bytes = 56;
 void encode(const Plan& plan, std::span<std::byte> into);

@@ -1,0 +1,51 @@
+// The pieces in which a filter leaves a server, and comes to another one: CF.SCANDUMP and CF.LOADCHUNK.
+//
+//     header    "SPCH" | version 2 | zeros 2 | plan 56 | checksum 8
+//     cells     "SPCC" | version 2 | zeros 58 | records of cells, as in the image | checksum 8
+//
+// A place in a filter is a layer, a root and a fraction. Cells are split, and never joined; their entries
+// stay in their layer. So whoever asks for the cells behind a place, and goes on behind them, meets each
+// entry that stays once, whatever changes meanwhile: the server keeps nothing between two pieces. Each cell
+// is of one instant, and not all of the same.
+//
+// A piece is loaded as adds: its entries come to the cells that have their places, with records of their own.
+// A piece that comes a second time is refused, because it would count its entries twice.
+#pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/cuckoo/native/plan.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace sepal::cuckoo {
+
+// A piece has whole cells, and one at least, so it may be longer by a cell.
+inline constexpr std::size_t piece_bytes_max = std::size_t{64} << 10;
+// The copies in a piece. A filter that has more copies of one item goes by DUMP and RESTORE.
+inline constexpr std::uint64_t piece_copies_max = std::uint64_t{1} << 18;
+
+struct CellsPiece {
+  std::string bytes;
+  std::uint64_t next = 0;  // the place behind its cells, below 2^63 - 1
+};
+
+[[nodiscard]] std::string header_piece(const Plan& plan);
+[[nodiscard]] bool begins_header_piece(std::span<const std::byte> bytes);
+[[nodiscard]] bool begins_cells_piece(std::span<const std::byte> bytes);
+// Errors: damaged, unsupported_version.
+Result<Plan> decode_header_piece(std::span<const std::byte> bytes);
+
+// What became of a piece of cells. Whatever is not `loaded`, `full` or `no_memory` has changed nothing.
+enum class PieceOutcome : std::uint8_t {
+  loaded,
+  damaged,          // no piece, or none of a filter with this plan
+  there,            // the filter has an item that it cannot tell from one of the piece
+  too_many_copies,  // above piece_copies_max
+  full,             // a part of it was loaded; as no_memory
+  no_memory,
+};
+
+}  // namespace sepal::cuckoo
