@@ -65,3 +65,23 @@ class CuckooTest(MigrateCase):
         self.assertIn("LEFT OUT 1 key: the target has another value under its key", told)
         with Client.of(self.target) as client:
             self.assertEqual(client.pipeline([("CF.EXISTS", "small", "only there"), ("CF.EXISTS", "grown", "grown/7")]), [1, 0])
+
+    def test_a_filter_of_the_target_that_was_no_copy_is_left_alone(self):
+        with Client.of(self.source) as source, Client.of(self.target) as target:
+            source.call("CF.RESERVE", "k", 1000)
+            for item in range(200):
+                source.call("CF.ADD", "k", item)
+            # Fewer items, as an older copy would have.
+            for options in (2000,), (1000, "BUCKETSIZE", 4), (1000, "MAXITERATIONS", 30), (1000, "EXPANSION", 2):
+                target.call("DEL", "k")
+                target.call("CF.RESERVE", "k", *options)
+                target.call("CF.ADD", "k", "only there")
+                told = self.migrate(3, address(self.source), address(self.target))
+                self.assertIn("LEFT OUT 1 key: the target has another value under its key", told)
+                self.assertEqual(target.call("CF.EXISTS", "k", "only there"), 1)
+
+    def test_a_large_empty_filter_is_named(self):
+        with Client.of(self.source) as source:
+            self.assertEqual(source.call("CF.LOADCHUNK", "k", 1, struct.pack("<QQQQHHH", 0, 1 << 28, 0, 1, 2, 20, 1)), b"OK")
+        told = self.migrate(3, address(self.source), address(self.target))
+        self.assertIn("LEFT OUT 1 key: it is empty; make it at the target with CF.RESERVE", told)

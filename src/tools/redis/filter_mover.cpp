@@ -29,6 +29,12 @@ bool is_dumped(const RemoteKey& filter) {
   return filter.figures.bytes <= (is_cuckoo(filter) ? cuckoo_dumped_bytes_max : small_filter_bytes);
 }
 
+// Whether a filter of the target can have been a copy. A copy of a cuckoo filter keeps its shape for ever.
+bool may_be_copy(const RemoteKey& source, const RemoteKey& target) {
+  return target.is_filter && target.type == source.type &&
+         (!is_cuckoo(source) || source.figures.of_shape(target.figures));
+}
+
 std::uint64_t positive(std::int64_t figure) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, figure));
 }
@@ -82,7 +88,7 @@ Result<void> FilterMover::move(std::uint32_t database, std::span<const RemoteKey
 // that differs is an older state of the source, or what a run that was ended has left.
 FilterMover::Verdict FilterMover::verdict(const RemoteKey& source, const RemoteKey& target) const {
   if (target.type == "none") return Verdict::copy;
-  if (!target.is_filter || target.type != source.type) return Verdict::conflict;
+  if (!may_be_copy(source, target)) return Verdict::conflict;
   if (source.figures.alike(target.figures))
     return same_deadline(source, target, parts_.how) ? Verdict::same : Verdict::deadline;
   return target.figures.went_on_from(source.figures) ? Verdict::conflict : Verdict::copy;
@@ -97,7 +103,7 @@ Result<bool> FilterMover::needs_copy(const RemoteKey& source, const RemoteKey& t
     const char* const went_on = is_cuckoo(source)
                                     ? "the target's filter has more adds or removals, so it is left alone"
                                     : "the target's filter has more items, so it is left alone";
-    refuse(source, target.is_filter && target.type == source.type ? went_on : value_in_the_way(target));
+    refuse(source, may_be_copy(source, target) ? went_on : value_in_the_way(target));
     return false;
   }
   ++parts_.report.same;
@@ -222,6 +228,8 @@ Result<std::string> FilterMover::copy_under_its_key(const RemoteKey& filter) {
 Result<std::string> FilterMover::copy_aside(const RemoteKey& filter) {
   const auto before = figures_now(filter);
   if (!before) return before.error();
+  // CF.SCANDUMP of an empty filter has no piece.
+  if (before->items == 0) return std::string("it is empty; make it at the target with CF.RESERVE");
   auto refused = copy_pieces(filter, temporary_.name(), [this] {
     temporary_.add_hour();
     return first_error_of(parts_.target, 2);

@@ -36,6 +36,11 @@ struct FilterFigures {
     same_size.bytes = bytes;
     return *this == same_size;
   }
+  // What CF.RESERVE chose for a cuckoo filter. No change of the filter changes it.
+  [[nodiscard]] bool of_shape(const FilterFigures& other) const {
+    return buckets == other.buckets && bucket_slots == other.bucket_slots && iterations == other.iterations &&
+           expansion == other.expansion;
+  }
   // Whether clients of this filter have changed it since it was a copy of `other`. Compactions may hide that,
   // and compactions of `other` may look like it.
   [[nodiscard]] bool went_on_from(const FilterFigures& other) const {
