@@ -228,8 +228,6 @@ Result<std::string> FilterMover::copy_under_its_key(const RemoteKey& filter) {
 Result<std::string> FilterMover::copy_aside(const RemoteKey& filter) {
   const auto before = figures_now(filter);
   if (!before) return before.error();
-  // CF.SCANDUMP of an empty filter has no piece.
-  if (before->items == 0) return std::string("it is empty; make it at the target with CF.RESERVE");
   auto refused = copy_pieces(filter, temporary_.name(), [this] {
     temporary_.add_hour();
     return first_error_of(parts_.target, 2);
@@ -253,11 +251,14 @@ Result<std::string> FilterMover::copy_pieces(const RemoteKey& filter, const std:
                                              const std::function<Result<std::string>()>& stored) {
   const FilterCommands& commands = commands_of(filter);
   auto piece = parts_.source.ask({commands.scan, filter.key, "0"});
+  // An empty cuckoo filter of RedisBloom has no piece.
+  std::string at_end = "it is empty; make it at the target with CF.RESERVE";
   for (;;) {
     if (!piece) return piece.error();
     if (piece->view().is_error()) return std::string(piece->view().text());
     const std::int64_t iterator = piece->view()[0].number();
-    if (iterator == 0) return std::string();
+    if (iterator == 0) return at_end;
+    at_end.clear();
     const std::string place = std::to_string(iterator);
     const std::string_view bytes = piece->view()[1].text();
     // The source is asked for the next piece before the target gets this one.
