@@ -37,10 +37,6 @@ std::optional<std::string> read_head(const KindRow& row, rdb::Reader& reader) {
   return head;
 }
 
-bool is_zeros(const rdb::String& string) {
-  return string.kind != rdb::String::Kind::number && string.unpacked_bytes == 0;
-}
-
 // The strings of the body. Nothing where one is of another length.
 std::optional<std::vector<ModuleImage::Piece>> read_pieces(rdb::Reader& reader, std::uint64_t body_bytes) {
   // A server writes no longer string as a number.
@@ -49,8 +45,8 @@ std::optional<std::vector<ModuleImage::Piece>> read_pieces(rdb::Reader& reader, 
   for (std::uint64_t offset = 0; offset < body_bytes && !reader.failed(); offset += module_piece_bytes) {
     const rdb::String string = reader.string_field();
     const std::uint64_t byte_count = module_piece_bytes_at(offset, body_bytes);
-    if (is_zeros(string)) {
-      if (pieces.empty() || !is_zeros(pieces.back().string)) pieces.push_back({.string = string});
+    if (string.is_empty()) {
+      if (pieces.empty() || !pieces.back().string.is_empty()) pieces.push_back({.string = string});
       pieces.back().byte_count += byte_count;
       continue;
     }

@@ -54,6 +54,8 @@ struct String {
   std::uint64_t offset = 0;          // of its bytes, behind the lengths
   std::uint64_t byte_count = 0;      // of them
   std::uint64_t unpacked_bytes = 0;  // of the string; 0 for a number
+
+  [[nodiscard]] bool is_empty() const { return kind != Kind::number && unpacked_bytes == 0; }
 };
 
 // LZF makes at most so many bytes of each packed one.

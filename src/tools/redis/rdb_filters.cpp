@@ -3,9 +3,12 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/strings/kind.hpp>
+#include <sepal/value/kind_row.hpp>
 
 #include <algorithm>
 #include <utility>
+
+#include "tools/build/plan.hpp"
 
 namespace sepal::tools {
 
@@ -41,9 +44,8 @@ Result<void> RdbFilters::Bits::open_string() {
   const bloom::RdbBits& bits = parts_.front();
   parts_ = parts_.subspan(1);
   left_ = bits.byte_count;
-  const bool is_number = bits.string.kind == rdb::String::Kind::number;
-  zeros_ = !is_number && bits.string.unpacked_bytes == 0;
-  if (is_number) return open_number(bits);
+  zeros_ = bits.string.is_empty();
+  if (bits.string.kind == rdb::String::Kind::number) return open_number(bits);
   reader_.emplace(bits.string, *bytes_);
   return {};
 }
@@ -132,7 +134,8 @@ Result<bool> RdbFilters::take(RdbKey& key) {
     keys_.leave(key.type, key.database, name);
     return false;
   }
-  const auto looked = is_string ? take_string(key) : check_numbers(key);
+  auto looked = is_string ? take_string(key) : check_numbers(key);
+  if (looked && reason_against(key).empty() && !is_string) looked = check_body(key);
   if (!looked) return looked.error();
   if (const std::string reason = reason_against(key); !reason.empty()) {
     keys_.refuse(reason, key.database, name);
@@ -190,6 +193,47 @@ Result<void> RdbFilters::check_numbers(RdbKey& key) {
       key.refusal = "a layer of the filter has another length than it says";
   }
   return {};
+}
+
+// A start refuses a whole data directory for one filter that contradicts itself. So such a filter is made
+// here once, and left out.
+Result<void> RdbFilters::check_body(RdbKey& key) {
+  const std::uint64_t behind = rdb_->offset();
+  if (!checked_) {
+    auto tried = try_body(*key.filter);
+    if (!tried && tried.error().code == Errc::io) return tried;
+    if (!tried)
+      wrong_bodies_[behind] = tried.error().code == Errc::out_of_memory
+                                  ? "the system has no memory to check it"
+                                  : "it contradicts itself: " + tried.error().detail;
+  }
+  if (const auto wrong = wrong_bodies_.find(behind); wrong != wrong_bodies_.end())
+    key.refusal = wrong->second;
+  return {};
+}
+
+Result<void> RdbFilters::try_body(const RdbImage& image) {
+  constexpr std::uint64_t piece_bytes = 256 << 10;
+  const value::KindRow* const row = value::row_of_image(image.head);
+  SEPAL_ASSERT(row != nullptr, "a filter is taken that is of no kind");
+  if (row->complete == nullptr) return {};
+  const auto made = row->make(image.head, moved_limits, value::FilledBy::load);
+  if (!made) return made.error();
+  std::vector<std::byte> piece;
+  std::uint64_t offset = 0;
+  for (const bloom::RdbBits& part : image.body) {
+    const std::uint64_t end = offset + part.byte_count;
+    // The value begins as zeros. Their number is only claimed, so they must take no memory.
+    if (part.string.is_empty()) offset = end;
+    bits_.begin({&part, 1}, rdb_->bytes());
+    while (offset < end) {
+      piece.resize(static_cast<std::size_t>(std::min(piece_bytes, end - offset)));
+      if (auto done = bits_.read(piece); !done) return done;
+      row->fill_body(**made, offset, piece);
+      offset += piece.size();
+    }
+  }
+  return row->complete(**made);
 }
 
 void RdbFilters::describe_string() {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,7 +20,8 @@
 
 namespace sepal::tools {
 
-// Confined. Blocks. Memory: fixed buffers and one key. Errors: those of RdbFile.
+// Confined. Blocks. Memory: fixed buffers and one key; the first time through also one filter, where its
+// bytes may contradict themselves. Errors: those of RdbFile.
 class RdbFilters final : public storage::FilterStream {
  public:
   enum class Taken : std::uint8_t { all, bloom_filters };
@@ -63,6 +65,8 @@ class RdbFilters final : public storage::FilterStream {
   void note_end();
   Result<void> take_string(RdbKey& key);
   Result<void> check_numbers(RdbKey& key);
+  Result<void> check_body(RdbKey& key);
+  [[nodiscard]] Result<void> try_body(const RdbImage& image);
   void describe_string();
   void describe_filter(RdbImage& filter);
   [[nodiscard]] std::string reason_against(const RdbKey& key) const;
@@ -74,6 +78,9 @@ class RdbFilters final : public storage::FilterStream {
   Taken taken_;
   Progress& progress_;
   bool checked_ = false;
+  // The reasons against keys whose bodies are wrong, by the offset behind the key. Known from the first time
+  // through.
+  std::map<std::uint64_t, std::string> wrong_bodies_;
   std::optional<RdbFile> rdb_;
   std::optional<RdbKey> key_;
   std::array<bloom::RdbBits, 2> string_parts_;  // where the key is one of a string

@@ -71,6 +71,31 @@ void append(RdbText& text, const std::string& key, const RedisHeader& header,
   text.length(0);
 }
 
+value::ValuePtr own_filter(int item_count) {
+  auto own = cuckoo::Filter::create(*cuckoo::plan({.capacity = 100'000, .seed = 5}, plenty.bytes_max));
+  REQUIRE(own);
+  cuckoo::OwnMemory memory;
+  std::vector<cuckoo::Filter::AddOutcome> outcomes;
+  for (int i = 0; i < item_count; ++i) {
+    const std::string item = std::to_string(i);
+    const std::string_view items[] = {item};
+    REQUIRE((*own)->add(items, cuckoo::Filter::AddIf::always, memory, outcomes, nullptr));
+  }
+  return *own;
+}
+
+// A key and its value as sepal.so saves it.
+void append_saved(RdbText& text, const std::string& key, const value::ValuePtr& value) {
+  std::string payload;
+  const value::Frozen frozen{value};
+  const auto pieces = value::module_payload_of(frozen.view(), {});
+  REQUIRE(pieces);
+  for (const std::string& piece : *pieces) payload += piece;
+  text.bytes += '\x07';
+  text.length(key.size());
+  text.bytes += key + payload.substr(1, payload.size() - 1 - rdb::footer_bytes);
+}
+
 RdbText begun() {
   RdbText text;
   text.bytes = "REDIS0012\xfe\x03";
@@ -210,30 +235,12 @@ TEST_CASE("cuckoo filters that no RedisBloom has are left out with the reason, a
 }
 
 TEST_CASE("cuckoo filters that sepal.so has saved, of both kinds, are what they were") {
-  auto own = cuckoo::Filter::create(*cuckoo::plan({.capacity = 100'000, .seed = 5}, plenty.bytes_max));
-  REQUIRE(own);
-  cuckoo::OwnMemory memory;
-  std::vector<cuckoo::Filter::AddOutcome> outcomes;
-  for (int i = 0; i < 50'000; ++i) {
-    const std::string item = std::to_string(i);
-    const std::string_view items[] = {item};
-    REQUIRE((*own)->add(items, cuckoo::Filter::AddIf::always, memory, outcomes, nullptr));
-  }
   auto of_redis = cuckoo::RedisFilter::of(filled({.capacity = 1000}, 300));
   REQUIRE(of_redis);
-  const std::map<std::string, value::ValuePtr> saved{{"own", std::move(*own)},
+  const std::map<std::string, value::ValuePtr> saved{{"own", own_filter(50'000)},
                                                      {"redis", std::move(*of_redis)}};
   RdbText text = begun();
-  for (const auto& [key, value] : saved) {
-    std::string payload;
-    const value::Frozen frozen{value};
-    const auto pieces = value::module_payload_of(frozen.view(), {});
-    REQUIRE(pieces);
-    for (const std::string& piece : *pieces) payload += piece;
-    text.bytes += '\x07';
-    text.length(key.size());
-    text.bytes += key + payload.substr(1, payload.size() - 1 - rdb::footer_bytes);
-  }
+  for (const auto& [key, value] : saved) append_saved(text, key, value);
   SimulatedDisk disk;
   put(disk, text);
   const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
@@ -243,6 +250,25 @@ TEST_CASE("cuckoo filters that sepal.so has saved, of both kinds, are what they 
   const Loaded loaded = load(disk);
   REQUIRE(loaded.values.size() == 2);
   for (const auto& [key, value] : saved) CHECK(test::same(*value, *loaded.values.at(key)));
+}
+
+TEST_CASE("a filter of sepal.so whose cells contradict themselves is left out, and the directory starts") {
+  const value::ValuePtr filter = own_filter(50'000);
+  RdbText text = begun();
+  append_saved(text, "before", filter);
+  const std::size_t begin = text.bytes.size();
+  append_saved(text, "wrong", filter);
+  text.bytes[(begin + text.bytes.size()) / 2] ^= 1;
+  append_saved(text, "behind", filter);
+  SimulatedDisk disk;
+  put(disk, text);
+  const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
+  REQUIRE(report);
+  CHECK(report->keys.filters == 2);
+  CHECK(report->keys.refused_keys == std::vector<std::string>{"3:wrong"});
+  REQUIRE(report->keys.refused.size() == 1);
+  CHECK(report->keys.refused.begin()->first.starts_with("it contradicts itself: "));
+  CHECK(load(disk).values.size() == 2);
 }
 
 TEST_CASE("a value of sepal.so that is no cuckoo filter is left out, and the next key is read") {
