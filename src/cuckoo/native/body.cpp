@@ -14,11 +14,11 @@ namespace {
 constexpr std::size_t fields_bytes = 51;
 constexpr std::size_t extra_bytes = 16;
 
-// Whether the entries, written anew, give the lines; and how many there are.
-bool is_made_of_its_entries(CellRecord& cell, std::uint64_t& entries) {
+// Counts the entries. They must, written anew, give the lines. Errors: damaged, out_of_memory.
+Result<void> check_lines(CellRecord& cell, std::uint64_t& entries) {
   const CellShape& shape = cell.form.shape;
   const Lines again = make_lines(shape.byte_count());
-  if (again == nullptr) return false;
+  if (again == nullptr) return fail(Errc::out_of_memory);
   CellBuilder builder(CellLines(shape, again.get()));
   entries = 0;
   std::uint32_t copies = 0;
@@ -31,7 +31,8 @@ bool is_made_of_its_entries(CellRecord& cell, std::uint64_t& entries) {
     cell.entries_end = number + 1;
     ++entries;
   });
-  return whole && right && std::memcmp(cell.lines, again.get(), shape.byte_count()) == 0;
+  if (whole && right && std::memcmp(cell.lines, again.get(), shape.byte_count()) == 0) return {};
+  return damaged("the lines of a cell are not those of its entries");
 }
 
 bool are_right(const std::vector<Extra>& extras, const CellShape& shape, std::uint64_t* lines,
@@ -145,8 +146,9 @@ Result<CellRecord> decode_cell(std::span<std::byte> bytes) {
   }
   std::uint64_t in_slots = 0;
   std::uint64_t beside = 0;
-  if (cell.lines != nullptr && !is_made_of_its_entries(cell, in_slots))
-    return damaged("the lines of a cell are not those of its entries");
+  if (cell.lines != nullptr) {
+    if (auto right = check_lines(cell, in_slots); !right) return right.error();
+  }
   if (!are_right(cell.extras, cell.form.shape, cell.lines, beside) || beside > cell.items ||
       cell.items - beside != in_slots)
     return damaged("the counts of a cell contradict its lines");

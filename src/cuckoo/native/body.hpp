@@ -59,7 +59,7 @@ struct CellRecord {
   std::size_t byte_count = 0;
 };
 // The record at the begin of the bytes, which are aligned as lines. Checks all that concerns the cell alone,
-// also that its lines are what its entries make them. Errors: damaged.
+// also that its lines are what its entries make them. Errors: damaged, out_of_memory.
 [[nodiscard]] Result<CellRecord> decode_cell(std::span<std::byte> bytes);
 
 }  // namespace sepal::cuckoo

@@ -84,8 +84,10 @@ Result<value::ValuePtr> RecordReader::read_value(std::uint64_t start, const Head
   if (!filter) return filter;
   if (auto filled = read_bits(**filter, head); !filled) return filled.error();
   if (head.row->complete == nullptr) return filter;
-  if (auto whole = head.row->complete(**filter); !whole) return damaged_at(start, whole.error().detail);
-  return filter;
+  const auto whole = head.row->complete(**filter);
+  if (whole) return filter;
+  return is_damage(whole.error()) ? damaged_at(start, whole.error().detail)
+                                  : refused(start, whole.error(), "the system has no memory for");
 }
 
 Result<format::RecordHead> RecordReader::peek_fixed_head() {

@@ -1,7 +1,9 @@
 // Filters in the memory of a host. A process chooses the allocator once, so this is a program of its own.
 #include <sepal/bloom/filter/filter.hpp>
 #include <sepal/cuckoo/foreign/redis_table.hpp>
+#include <sepal/cuckoo/kind/kind.hpp>
 #include <sepal/value/heap.hpp>
+#include <sepal/value/image.hpp>
 
 #include "support/catch.hpp"
 
@@ -104,6 +106,29 @@ TEST_CASE("a cuckoo filter of RedisBloom is in the memory of the host, and stays
   refuses = false;
   REQUIRE(!none);
   CHECK(none.error().code == Errc::out_of_memory);
+}
+
+TEST_CASE("a body that is whole is not called damaged where there is no memory to check it") {
+  use_host();
+  const sepal::value::Limits limits{.bytes_max = 1 << 30, .layers_max = 32};
+  auto filter = sepal::cuckoo::Filter::create(*sepal::cuckoo::plan({.capacity = 1000}, limits.bytes_max));
+  REQUIRE(filter);
+  sepal::cuckoo::OwnMemory memory;
+  std::vector<sepal::cuckoo::Filter::AddOutcome> outcomes;
+  const std::string_view items[] = {"a"};
+  REQUIRE((*filter)->add(items, sepal::cuckoo::Filter::AddIf::always, memory, outcomes, nullptr));
+  const std::vector<std::byte> image = sepal::value::image_of(**filter);
+  const sepal::value::KindRow& row = sepal::value::row_of(**filter);
+  const auto shape = row.read_head(image, limits.layers_max);
+  REQUIRE(shape);
+  const auto made = row.make(image, limits, sepal::value::FilledBy::load);
+  REQUIRE(made);
+  row.fill_body(**made, 0, std::span(image).subspan(shape->head_bytes));
+  refuses = true;
+  const auto whole = row.complete(**made);
+  refuses = false;
+  REQUIRE(!whole);
+  CHECK(whole.error().code == Errc::out_of_memory);
 }
 
 }  // namespace filter_memory_test
