@@ -24,6 +24,9 @@
 
 namespace sepal::value {
 
+// The system has no memory to complete a value that is loaded.
+inline bool system_lacks_memory = false;
+
 struct SmallFacts {
   std::string_view type_name;
   std::string_view word;
@@ -118,6 +121,7 @@ struct SmallKind {
     in(value).loading_->body.replace(offset, from.size(), text_of(from));
   }
   static Result<void> complete(Value& value) {
+    if (system_lacks_memory) return fail(Errc::out_of_memory);
     const auto loading = std::move(in(value).loading_);
     const std::string_view body = loading->body;
     const bool ends_in_zeros = body.find_first_not_of('\0', loading->text_bytes) == std::string_view::npos;

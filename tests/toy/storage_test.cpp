@@ -233,4 +233,17 @@ TEST_CASE("every changed byte of a value in a file of its own is noticed") {
   }
 }
 
+TEST_CASE("a value for whose check the system has no memory is not called damaged") {
+  const value::ValuePtr whole(new Toy);
+  SimulatedDisk disk;
+  disk.put("out/other", {});
+  REQUIRE(write_filter_file(disk, "out/toy", "key", value::Frozen(whole).view(), {}));
+  value::system_lacks_memory = true;
+  const auto read = read_filter_file(disk, "out/toy", roomy, {});
+  value::system_lacks_memory = false;
+  REQUIRE(!read);
+  CHECK(read.error().code == Errc::out_of_memory);
+  CHECK(read.error().detail.ends_with("that the system has no memory for"));
+}
+
 }  // namespace toy_storage_test
