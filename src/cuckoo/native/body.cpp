@@ -127,9 +127,8 @@ Result<CellRecord> decode_cell(std::span<std::byte> bytes) {
       !std::ranges::all_of(zeros, [](std::byte byte) { return byte == std::byte{0}; }) ||
       (cell.first & low_bits(word_bits - depth)) != 0)
     return damaged("a cell of a filter has a shape that no cell has");
-  // Far above what can be counted, and far below what would wrap.
-  constexpr std::uint64_t count_max = std::uint64_t{1} << 48;
-  if (cell.changes > count_max || cell.removed > count_max || cell.items > count_max)
+  // Each item, and each removal, was a change.
+  if (cell.changes > change_count_max || cell.removed > cell.changes || cell.items > cell.changes)
     return damaged("a cell of a filter has counts that no cell has");
   cell.form = {.shape = CellShape(quotients, remainder_bits), .depth = depth};
   cell.byte_count = cell_record_bytes(bytes_of_lines, extra_count);

@@ -34,6 +34,10 @@ inline void forget_zeros(std::vector<Extra>& extras) {
   std::erase_if(extras, [](const Extra& extra) { return extra.count == 0; });
 }
 
+// A cell that has so many changes takes no more: far above what can be counted, and far below what would
+// wrap. Only images that someone has made come near it.
+inline constexpr std::uint64_t change_count_max = std::uint64_t{1} << 48;
+
 class alignas(64) Cell {
  public:
   struct Form {

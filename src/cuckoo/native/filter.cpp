@@ -325,6 +325,11 @@ Filter::Repeated Filter::repeat(const Fingerprint& record) {
   const auto ahead = static_cast<std::int32_t>(static_cast<std::uint32_t>(record.high) -
                                                static_cast<std::uint32_t>(cell->change_count()));
   const std::uint64_t number = cell->change_count() + static_cast<std::uint64_t>(std::int64_t{ahead});
+  // Below 0, or above what a cell takes: it wraps.
+  if (number > change_count_max) {
+    cell->unlock();
+    return Repeated::impossible;
+  }
   const Changer by{.memory = memory, .stills = *stills_, .account = account_, .recorded = number};
   const Repeated outcome = number > cell->loaded_change() ? repeat_in(cell, record, at, by) : Repeated::done;
   cell->unlock();

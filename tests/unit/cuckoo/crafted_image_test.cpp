@@ -36,6 +36,7 @@ struct CellOf {
   CellShape shape;
   std::uint64_t items = 0;
   Lines lines;
+  std::uint64_t changes = 0;  // 0: as many as items
 };
 
 // As docs/formats.md has it.
@@ -46,7 +47,7 @@ void append(Bytes& body, const CellOf& cell) {
   body.resize(at + head_bytes + lines_bytes);
   FieldWriter head(std::span<std::byte>(body).subspan(at, head_bytes));
   head.integer(cell.first);
-  head.integer(cell.items);
+  head.integer(cell.changes == 0 ? cell.items : cell.changes);
   head.integer(std::uint64_t{0});
   head.integer(cell.items);
   head.integer(std::uint32_t{0});
@@ -94,6 +95,25 @@ TEST_CASE("a cell with more copies in slots than a cell keeps there is refused")
     if (filter == nullptr) continue;
     REQUIRE(add(*filter, 0));
     CHECK(filter->item_count() == 4);
+    CHECK(loaded(planned, saved(*filter)) != nullptr);
+  }
+}
+
+TEST_CASE("a cell that says it had very many changes takes no more, and its image can be read") {
+  const Plan planned = *plan({.capacity = 100, .expansion = 0}, std::uint64_t{1} << 40);
+  const CellShape shape(planned.root_quotients, planned.layers[0].remainder_bits_first);
+  constexpr std::uint64_t most = std::uint64_t{1} << 48;
+  for (const std::uint64_t changes : {most - 1, most, most + 1}) {
+    Bytes body;
+    append(body, {.shape = shape, .items = 1, .lines = lines_of(shape, Lines(1, 0)), .changes = changes});
+    const FilterPtr filter = loaded(planned, body);
+    REQUIRE((filter != nullptr) == (changes <= most));
+    if (filter == nullptr) continue;
+    OwnMemory memory;
+    std::vector<Filter::AddOutcome> outcomes;
+    const std::vector<std::string_view> items{"a", "b"};
+    REQUIRE(filter->add(items, Filter::AddIf::always, memory, outcomes, nullptr));
+    CHECK(filter->item_count() == 1 + (most - changes));
     CHECK(loaded(planned, saved(*filter)) != nullptr);
   }
 }
