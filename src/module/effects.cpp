@@ -9,7 +9,7 @@
 namespace sepal::module {
 namespace {
 
-const char* chars(std::span<const std::byte> bytes) {
+const char* text_of(std::span<const std::byte> bytes) {
   return reinterpret_cast<const char*>(bytes.data());
 }
 
@@ -20,13 +20,13 @@ void Effects::shape(const bloom::Filter& filter) noexcept {
   // A shape is told without items: the adds are told by themselves, and a replica counts them as it adds.
   for (bloom::Filter::LayerState& layer : header.layers) layer.item_count = 0;
   const std::vector<std::byte> bytes = bloom::encode(header);
-  api.Replicate(request_.context, "BF.SHAPE", "sb", request_.key(), chars(bytes), bytes.size());
+  api.Replicate(request_.context, "BF.SHAPE", "sb", request_.key(), text_of(bytes), bytes.size());
   any_ = true;
 }
 
 void Effects::shape(const cuckoo::Plan& plan) noexcept {
   const auto bytes = cuckoo::made_record(plan);
-  api.Replicate(request_.context, "CF.SHAPE", "sb", request_.key(), chars(bytes), bytes.size());
+  api.Replicate(request_.context, "CF.SHAPE", "sb", request_.key(), text_of(bytes), bytes.size());
   any_ = true;
 }
 

@@ -20,13 +20,13 @@ class KeptBytes {
   KeptBytes& operator=(const KeptBytes&) = delete;
 
   void set(std::uint64_t bytes) {
-    total_.fetch_add(bytes - std::exchange(bytes_, bytes), std::memory_order_relaxed);
+    sum.fetch_add(bytes - std::exchange(bytes_, bytes), std::memory_order_relaxed);
   }
   // Of all objects. Any thread.
-  [[nodiscard]] static std::uint64_t total() { return total_.load(std::memory_order_relaxed); }
+  [[nodiscard]] static std::uint64_t total() { return sum.load(std::memory_order_relaxed); }
 
  private:
-  static inline std::atomic<std::uint64_t> total_{0};
+  static inline std::atomic<std::uint64_t> sum{0};
   std::uint64_t bytes_ = 0;
 };
 

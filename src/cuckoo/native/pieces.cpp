@@ -20,10 +20,10 @@ using Bytes = std::span<const std::byte>;
 
 constexpr std::string_view header_magic = "SPCH";
 constexpr std::string_view cells_magic = "SPCC";
-constexpr std::uint16_t version = 1;
+constexpr std::uint16_t piece_version = 1;
 constexpr std::size_t piece_head_bytes = 64;
 constexpr std::size_t checksum_bytes = sizeof(std::uint64_t);
-static_assert(piece_head_bytes == header_magic.size() + 2 * sizeof(version) + plan_bytes);
+static_assert(piece_head_bytes == header_magic.size() + 2 * sizeof(piece_version) + plan_bytes);
 
 // The cells that are looked at for one piece: many of them may be empty.
 constexpr int cells_at_once = 1024;
@@ -46,7 +46,7 @@ std::string begun(std::string_view magic) {
   std::string piece(piece_head_bytes, '\0');
   FieldWriter head(std::as_writable_bytes(std::span(piece)));
   head.bytes(std::as_bytes(std::span(magic)));
-  head.integer(version);
+  head.integer(piece_version);
   return piece;
 }
 
@@ -65,10 +65,10 @@ Result<Bytes> opened(Bytes piece, std::string_view magic) {
       checksum_of({reinterpret_cast<const char*>(sealed.data()), sealed.size()}))
     return damaged("a piece of a filter has another checksum");
   FieldReader head(sealed.subspan(magic.size()));
-  if (head.integer<std::uint16_t>() != version)
+  if (head.integer<std::uint16_t>() != piece_version)
     return fail(Errc::unsupported_version, "a piece of a filter is of another version");
   if (head.integer<std::uint16_t>() != 0) return damaged("the head of a piece has bits that no head has");
-  return sealed.subspan(magic.size() + 2 * sizeof(version));
+  return sealed.subspan(magic.size() + 2 * sizeof(piece_version));
 }
 
 std::uint64_t number_of(std::uint32_t layer, const ItemPlace& at) {
@@ -168,7 +168,7 @@ bool Filter::take_entries(const CellRecord& cell, std::vector<LoadedEntry>& entr
 PieceOutcome Filter::read_piece(Bytes bytes, Memory& memory, std::vector<LoadedEntry>& entries) {
   const auto body = opened(bytes, cells_magic);
   if (!body) return PieceOutcome::damaged;
-  const Bytes records = body->subspan(piece_head_bytes - cells_magic.size() - 2 * sizeof(version));
+  const Bytes records = body->subspan(piece_head_bytes - cells_magic.size() - 2 * sizeof(piece_version));
   if (records.size() % line_bytes != 0) return PieceOutcome::damaged;
   // Lines are read as words.
   const Lines copy = make_lines(records.size());
@@ -207,7 +207,7 @@ PieceOutcome Filter::load_piece(Bytes bytes, Memory& memory, value::AddRecorder*
   }
   const bool has_key = recorder == nullptr || recorder->begin();
   SEPAL_ASSERT(has_key, "a piece is loaded into a filter that is losing its key");
-  Told told(recorder, static_cast<std::size_t>(copies));
+  ToldRecords told(recorder, static_cast<std::size_t>(copies));
   const Changer by{.memory = memory, .stills = *stills_, .account = account_};
   Put put = Put::done;
   for (const LoadedEntry& entry : entries) {

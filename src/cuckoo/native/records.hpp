@@ -31,9 +31,9 @@ inline constexpr unsigned removed_bit = 40;
 }
 
 // Collects records until there are so many that the recorder must hear of them.
-class Told {
+class ToldRecords {
  public:
-  Told(value::AddRecorder* recorder, std::size_t item_count) : recorder_(recorder) {
+  ToldRecords(value::AddRecorder* recorder, std::size_t item_count) : recorder_(recorder) {
     if (recorder != nullptr) records_.reserve(std::min(item_count, value::recorded_items_max));
   }
   void add(const Fingerprint& record) {
