@@ -259,7 +259,7 @@ void JournaledWorld::change_redis_cuckoo(std::mt19937_64& random, keyspace::Muta
   } else {
     // Each once: a second removal could take the copy of another item.
     std::ranges::sort(numbers);
-    numbers.erase(std::ranges::unique(numbers).begin(), numbers.end());
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
     std::erase_if(numbers, [&](std::uint32_t number) {
       return copies_of(model, number) == 0 && filter.table().count(cuckoo_item(number)) != 0;
     });
