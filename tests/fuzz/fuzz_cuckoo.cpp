@@ -101,9 +101,11 @@ SEPAL_FUZZ_TARGET(fuzz_cuckoo) {
   auto& filter = value::as<Filter>(**made);
   if (data[0] == 0) require(filter.byte_count() <= bytes_of_byte_max * bytes.size() + bytes_of_filter_max);
   check_image(filter);
-  // A cell with very many changes takes no more.
-  constexpr std::uint64_t many_changes = std::uint64_t{1} << 47;
-  if (filter.change_count() >= many_changes) return 0;
+  // A cell with very high counts takes no more changes.
+  constexpr std::uint64_t very_high = std::uint64_t{1} << 47;
+  const std::uint64_t removed = filter.removed_count() + filter.forgotten();
+  if (filter.change_count() >= very_high || filter.item_count() >= very_high || removed >= very_high)
+    return 0;
   SomeMemory memory;
   for (const std::uint8_t step : steps) {
     if (static_cast<Step>(step & 3) == Step::compact) {

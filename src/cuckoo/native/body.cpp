@@ -127,8 +127,9 @@ Result<CellRecord> decode_cell(std::span<std::byte> bytes) {
       !std::ranges::all_of(zeros, [](std::byte byte) { return byte == std::byte{0}; }) ||
       (cell.first & low_bits(word_bits - depth)) != 0)
     return damaged("a cell of a filter has a shape that no cell has");
-  // Each item, and each removal, was a change.
-  if (cell.changes > change_count_max || cell.removed > cell.changes || cell.items > cell.changes)
+  // There may be more items than the number of the last change: a replay may give the changes of two halves,
+  // which have the same numbers, to a cell that it has not split.
+  if (cell.changes > cell_count_max || cell.removed > cell_count_max || cell.items > cell_count_max)
     return damaged("a cell of a filter has counts that no cell has");
   cell.form = {.shape = CellShape(quotients, remainder_bits), .depth = depth};
   cell.byte_count = cell_record_bytes(bytes_of_lines, extra_count);

@@ -34,9 +34,9 @@ inline void forget_zeros(std::vector<Extra>& extras) {
   std::erase_if(extras, [](const Extra& extra) { return extra.count == 0; });
 }
 
-// A cell that has so many changes takes no more: far above what can be counted, and far below what would
-// wrap. Only images that someone has made come near it.
-inline constexpr std::uint64_t change_count_max = std::uint64_t{1} << 48;
+// A cell takes no more changes when it has had so many, or has so many items: far above what can be counted,
+// and far below what would wrap. Only crafted images come near it.
+inline constexpr std::uint64_t cell_count_max = std::uint64_t{1} << 48;
 
 class alignas(64) Cell {
  public:
@@ -141,6 +141,10 @@ class alignas(64) Cell {
   void count_removed() {
     items_.store(item_count() - 1, std::memory_order_relaxed);
     removed_.store(removed_count() + 1, std::memory_order_relaxed);
+  }
+  // One of its counts is at cell_count_max.
+  [[nodiscard]] bool is_worn_out() const {
+    return (change_count() | item_count() | removed_count()) >= cell_count_max;
   }
   // The number of the last change that the image had of which this cell was loaded.
   [[nodiscard]] std::uint64_t loaded_change() const { return loaded_change_; }

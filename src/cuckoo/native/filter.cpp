@@ -123,7 +123,7 @@ std::uint64_t Filter::count(std::string_view item) const {
 
 // --- changes ----------------------------------------------------------------------------------------------
 
-// Of a filter that does not scale.
+// Takes the room of one item, where the filter does not scale. False: there is none.
 bool Filter::claim_room() {
   std::uint64_t taken = taken_.load(std::memory_order_relaxed);
   while (taken < plan_.item_count_max())
@@ -326,7 +326,7 @@ Filter::Repeated Filter::repeat(const Fingerprint& record) {
                                                static_cast<std::uint32_t>(cell->change_count()));
   const std::uint64_t number = cell->change_count() + static_cast<std::uint64_t>(std::int64_t{ahead});
   // Below 0, or above what a cell takes: it wraps.
-  if (number > change_count_max) {
+  if (number > cell_count_max) {
     cell->unlock();
     return Repeated::impossible;
   }

@@ -221,7 +221,7 @@ bool Layer::is_full(const Cell& cell, const Changer& by) const {
 }
 
 Put Layer::put(Cell*& cell, const ItemPlace& at, const Changer& by, std::uint64_t& number) {
-  if (cell->change_count() >= change_count_max) [[unlikely]]
+  if (cell->is_worn_out()) [[unlikely]]
     return Put::no_room;
   if (const Put ready = ensure_lines(*cell, by); ready != Put::done) return ready;
   for (;;) {
@@ -391,7 +391,7 @@ void Layer::enter(std::unique_ptr<Cell> right, const Changer& by) {
 // --- removals ---------------------------------------------------------------------------------------------
 
 bool Layer::take(Cell& cell, const ItemPlace& at, const Changer& by, std::uint64_t& number) {
-  if (cell.lines() == nullptr || cell.change_count() >= change_count_max) return false;
+  if (cell.lines() == nullptr || cell.is_worn_out()) return false;
   const Cell::Form form = cell.form();
   const Entry entry = entry_of(form, at.fraction);
   CellLines lines(form.shape, cell.lines());

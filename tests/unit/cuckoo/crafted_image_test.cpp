@@ -118,6 +118,17 @@ TEST_CASE("a cell that says it had very many changes takes no more, and its imag
   }
 }
 
+TEST_CASE("a cell may have more items than the number of its last change") {
+  const Plan planned = *plan({.capacity = 100}, std::uint64_t{1} << 40);
+  const CellShape shape(planned.root_quotients, planned.layers[0].remainder_bits_first);
+  Bytes body;
+  append(body, {.shape = shape, .items = 2, .lines = lines_of(shape, {0, 1}), .changes = 1});
+  const FilterPtr filter = loaded(planned, body);
+  REQUIRE(filter != nullptr);
+  CHECK(filter->item_count() == 2);
+  CHECK(loaded(planned, saved(*filter)) != nullptr);
+}
+
 TEST_CASE("a cell is not split more often than its identities can be halved") {
   Plan planned;
   planned.options.capacity = 1'000'000;
