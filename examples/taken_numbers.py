@@ -48,7 +48,7 @@ class Numbers:
         return True
 
     def remove_copy(self, number):
-        """Once, and never again: nobody knows what became of a request that failed. A copy that stays costs queries only."""
+        """Once, and never again: the server may have done a request that failed. A copy that stays costs queries only."""
         try:
             self.filters.execute_command("CF.DEL", KEY, number)
         except redis.RedisError:

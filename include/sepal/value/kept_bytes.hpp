@@ -22,7 +22,7 @@ class KeptBytes {
   void set(std::uint64_t bytes) {
     sum.fetch_add(bytes - std::exchange(bytes_, bytes), std::memory_order_relaxed);
   }
-  // Of all objects. Any thread.
+  // The sum over all objects. Any thread.
   [[nodiscard]] static std::uint64_t total() { return sum.load(std::memory_order_relaxed); }
 
  private:

@@ -43,8 +43,8 @@ struct ModuleImage {
   const KindRow* row = nullptr;
   std::string head;
   Shape shape;
-  // Of the whole body. Empty strings one behind the other are one piece: so pieces take less memory than
-  // the bytes that they come from.
+  // They make up the whole body. Empty strings one behind the other are one piece: so pieces take less memory
+  // than the bytes that they come from.
   std::vector<Piece> pieces;
 };
 [[nodiscard]] constexpr std::uint64_t module_piece_bytes_at(std::uint64_t offset, std::uint64_t body_bytes) {

@@ -70,7 +70,7 @@ class Stills {
   // With the cell locked, before its record gets another length. False: there is no memory, and the cell must
   // stay as it is.
   [[nodiscard]] bool keep(Cell& cell);
-  // Of the last freeze.
+  // The number of the last freeze.
   [[nodiscard]] std::uint64_t number() const { return number_.load(std::memory_order_relaxed); }
 
   // With the gate closed. Returns the number of the freeze.

@@ -374,7 +374,7 @@ Result<RdbImage> RdbFile::read_cuckoo() {
   return image;
 }
 
-// Of either kind.
+// Reads a filter that sepal.so has saved: one of Sepal's own, or one of RedisBloom.
 Result<RdbImage> RdbFile::read_sepal_cuckoo() {
   const auto read = value::read_module_image(reader_, moved_limits);
   if (!read) return read.error();

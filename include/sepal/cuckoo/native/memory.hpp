@@ -28,9 +28,9 @@ class OwnMemory final : public Memory {
   void retire(void* object, void (*end)(void*)) override { end(object); }
 };
 
-// The bytes of a filter, which are in the account of its keyspace as long as a key names it. Workers that
-// have found the filter may change it after it has lost its key, and then nobody takes from the account what
-// they have added to it. One word has the bytes, and whether they are in the account: so each change is
+// The bytes of a filter, which are in the account of its keyspace as long as a key names it. A worker that
+// found the filter may change it after it has lost its key: what the worker adds to the account then would
+// stay there. One word has the bytes, and whether they are in the account: so each change is
 // counted in both, or in the filter alone. Synchronised.
 class Account {
  public:

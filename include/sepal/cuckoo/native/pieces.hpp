@@ -4,9 +4,9 @@
 //     cells     "SPCC" | version 2 | zeros 58 | records of cells, as in the image | checksum 8
 //
 // A place in a filter is a layer, a root and a fraction. Cells are split, and never joined; their entries
-// stay in their layer. So whoever asks for the cells behind a place, and goes on behind them, meets each
-// entry that stays once, whatever changes meanwhile: the server keeps nothing between two pieces. Each cell
-// is of one instant, and not all of the same.
+// stay in their layer. So a client that asks for the cells behind a place, and goes on behind them, gets each
+// entry that stays once, whatever changes meanwhile. The server keeps nothing between two pieces. Each cell
+// is copied at one instant, and different cells at different instants.
 //
 // A piece is loaded as adds: its entries come to the cells that have their places, with records of their own.
 // A piece that comes a second time is refused, because it would count its entries twice.
