@@ -260,8 +260,16 @@ void JournaledWorld::change_redis_cuckoo(std::mt19937_64& random, keyspace::Muta
     // Each once: a second removal could take the copy of another item.
     std::ranges::sort(numbers);
     numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+    // Rehearsed, because a removal may compact the table: then it may take other items for stored ones.
+    const auto copied =
+        value::value_of(*model.bytes, {.bytes_max = std::uint64_t{1} << 40, .layers_max = 1024});
+    REQUIRE(copied);
+    cuckoo::RedisTable& rehearsed = value::as<cuckoo::RedisFilter>(**copied).changing();
     std::erase_if(numbers, [&](std::uint32_t number) {
-      return copies_of(model, number) == 0 && filter.table().count(cuckoo_item(number)) != 0;
+      const std::string item = cuckoo_item(number);
+      if (copies_of(model, number) == 0 && rehearsed.count(item) != 0) return true;
+      rehearsed.remove(item);
+      return false;
     });
     std::array<bool, cuckoo_batch_items_max> removed{};
     writers::remove(mutator, key, filter, Items(numbers).views, std::span(removed).first(numbers.size()));
