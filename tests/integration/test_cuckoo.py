@@ -212,6 +212,25 @@ class CuckooTest(DaemonTest):
             self.assertEqual(client.call("CF.MDEL", "target", *["often"] * 50), [1] * 50)
             self.assertEqual(client.call("CF.INFO", "target")[7], 0)
 
+    def test_a_stop_saves_removals_and_pieces_that_came_behind_the_last_save(self):
+        steps = ((("CF.DEL", "k", "a"), ("CF.COUNT", "k", "a"), 0), (("CF.MDEL", "k", "b", "b"), ("CF.COUNT", "k", "b"), 0),
+                 (("CF.LOADCHUNK", "target"), ("CF.COUNT", "target", "d"), 1))
+        for change, question, expected in steps:
+            directory = os.path.join(self.directory, change[0])
+            daemon = self.start("--journal", "off", directory=directory)
+            with Client.of(daemon) as client:
+                client.call("CF.INSERT", "k", "ITEMS", "a", "b", "c", "d")
+                header, piece = client.call("CF.SCANDUMP", "k", 0), None
+                client.call("CF.LOADCHUNK", "target", *header)
+                piece = client.call("CF.SCANDUMP", "k", header[0])
+                client.save()
+                self.assertEqual(client.info("persistence")["rdb_changes_since_last_save"], "0")
+                client.call(*change, *(piece if change[0] == "CF.LOADCHUNK" else ()))
+                self.assertNotEqual(client.info("persistence")["rdb_changes_since_last_save"], "0")
+            self.assertEqual(daemon.stop(), 0)
+            with Client.of(self.start("--journal", "off", directory=directory)) as client:
+                self.assertEqual(client.call(*question), expected)
+
     def test_the_calls_of_redis_py(self):
         daemon = self.start()
         connection = redis.Redis(port=daemon.port)

@@ -196,7 +196,7 @@ Result<std::uint64_t> Persistence::replay(Loader& loader, const storage::Generat
 std::uint64_t Persistence::changes() const {
   std::uint64_t sum = keyspace_->changes();
   for (const command::WorkerStats& stats : workers_)
-    sum += stats.items_added.get() + stats.other_changes.get();
+    sum += stats.items_added.get() + stats.items_removed.get() + stats.other_changes.get();
   return sum;
 }
 

@@ -111,7 +111,10 @@ Next load_header(Context& context, std::span<const std::byte> bytes) {
 Next load_own_chunk(Context& context, cuckoo::Filter& filter, std::span<const std::byte> bytes) {
   if (!context.alone) return Next::need_alone;
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-  switch (writers::load_piece(context.changes, key, filter, bytes)) {
+  const cuckoo::PieceOutcome outcome = writers::load_piece(context.changes, key, filter, bytes);
+  // Of a piece that is refused, some entries may be in the filter.
+  context.stats.other_changes.add(1);
+  switch (outcome) {
     case cuckoo::PieceOutcome::loaded: return answer_ok(context);
     case cuckoo::PieceOutcome::there: return refuse(context, cf_text::chunk_there);
     case cuckoo::PieceOutcome::too_many_copies: return refuse(context, cf_text::too_many_copies);

@@ -171,6 +171,7 @@ Next remove(Context& context, Words items, bool single) {
   } else if (!writers::remove(context.changes, key_of(context), *found.own, items, removed)) {
     return Next::need_alone;
   }
+  context.stats.items_removed.add(static_cast<std::uint64_t>(std::ranges::count(removed, true)));
   // The copy, or the removal before this one, may be another worker's, which has not recorded it yet.
   context.record.answered_known = true;
   if (single) {

@@ -17,7 +17,8 @@ void CommandStats::reset() {
   untimed_nanoseconds.reset();
 }
 
-// items_added and other_changes stay: the count of changes since the last save is made from them.
+// items_added, items_removed and other_changes stay: the count of changes since the last save is made from
+// them.
 void WorkerStats::reset() {
   for (CommandStats& row : commands) row.reset();
   for (metrics::Counter* counter : {&requests, &bytes_in, &bytes_out, &error_replies, &key_hits, &key_misses,

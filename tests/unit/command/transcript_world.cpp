@@ -196,6 +196,7 @@ class Server {
         {"errors", [&] { return worker.error_replies.get(); }},
         {"requests", [&] { return worker.requests.get(); }},
         {"added", [&] { return worker.items_added.get(); }},
+        {"removed", [&] { return worker.items_removed.get(); }},
         {"asked", [&] { return worker.items_asked.get(); }},
         {"found", [&] { return worker.items_found.get(); }},
         {"bits", [&] { return worker.other_changes.get(); }},

@@ -30,9 +30,10 @@ struct WorkerStats {
   metrics::Counter error_replies;  // in answers to requests; errors inside arrays count too
   metrics::Counter key_hits;       // look-ups of keys that were there
   metrics::Counter key_misses;
-  metrics::Counter items_added;  // adds that answered 1
-  metrics::Counter items_asked;  // look-ups of items
-  metrics::Counter items_found;  // of these, the ones that answered 1
+  metrics::Counter items_added;    // adds that answered 1
+  metrics::Counter items_removed;  // removals that answered 1
+  metrics::Counter items_asked;    // look-ups of items
+  metrics::Counter items_found;    // of these, the ones that answered 1
   // Other changes that values count themselves (KindRow::changes), made beside other requests: bits that
   // SETBIT has set.
   metrics::Counter other_changes;
