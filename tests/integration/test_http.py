@@ -5,6 +5,7 @@ import json
 import os
 import re
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -183,6 +184,40 @@ class StatusPageTest(HttpTest):
         ages, fills, _ = zip(*told["history"])
         self.assertEqual(list(ages), sorted(ages, reverse=True))
         self.assertAlmostEqual(fills[-1], told["fill"], places=5)
+
+    def test_cuckoo_filters_of_both_kinds(self):
+        daemon = self.serve()
+        # A filter of RedisBloom: one layer of 64 buckets of 2 slots, of which a half is taken.
+        header = struct.pack("<4Q3H", 64, 64, 5, 1, 2, 20, 1)
+        with Client.of(daemon) as client:
+            client.call("CF.RESERVE", "own", 1000, "ERROR", "0.001")
+            client.call("CF.INSERT", "own", "ITEMS", *range(3000))
+            client.call("CF.MDEL", "own", *range(500))
+            client.call("CF.LOADCHUNK", "theirs", 1, header)
+            client.call("CF.LOADCHUNK", "theirs", 129, b"\x07\x00" * 64)
+            client.call("BF.ADD", "bloom", "a")
+            self.eventually("they are not seen", lambda: len(self.rows()) == 3)
+            self.eventually("they have no history", lambda: self.ask("/api/filter?database=0&key=own")["history"])
+            own, theirs = (self.ask("/api/filter?database=0&key=" + key) for key in ("own", "theirs"))
+            stats = client.call("CF.STATS", "own")
+            stats = dict(zip(stats[::2], stats[1::2]))
+            kinds = {"own": "cuckoo", "theirs": "redisbloom_cuckoo", "bloom": "bloom"}
+            self.assertEqual({key: row["kind"] for key, row in self.rows().items()}, kinds)
+            metrics = self.eventually_metrics("it is not measured", lambda now: now.get('sepal_filter_items{database="0",key="own"}') == 2500)
+            for key, kind in kinds.items():
+                self.assertEqual(metrics['sepal_filter_info{database="0",key="%s",kind="%s"}' % (key, kind)], 1)
+            self.assertEqual(metrics['sepal_filter_items_removed{database="0",key="own"}'], 500)
+            self.assertEqual((metrics["sepal_items_added_total"], metrics["sepal_items_removed_total"]), (3001, 500))
+            self.assertEqual(client.info("sepal")["items_removed"], "500")
+            self.assertEqual(self.ask("/api/server")["items_removed"], 500)
+        self.assertEqual((own["items"], own["removed"], own["asked"], own["bytes"]),
+                         (stats[b"items"], stats[b"removed"], float(stats[b"error_rate"]), stats[b"memory_bytes"]))
+        self.assertEqual(sum(layer["items"] for layer in own["layer_list"]), 2500)
+        self.assertTrue(0 < own["rate"] <= 0.001, own)
+        self.assertTrue(2500 <= own["capacity"] <= 6000, own)
+        self.assertEqual((theirs["items"], theirs["removed"], theirs["capacity"], theirs["fill"], theirs["asked"]), (64, 5, 128, 0.5, None))
+        self.assertAlmostEqual(theirs["rate"], 1 - (1 - 0.5 / 255) ** 4)
+        self.assertEqual(theirs["layer_list"], [{"buckets": 64, "slots": 128, "fill": 0.5}])
 
     def test_filters_that_are_not_there_or_not_to_be_shown(self):
         daemon = self.serve("--http-metrics-pattern", "seen:*")

@@ -1,5 +1,6 @@
 // The figures of a value by name. Each kind tells them in one list (KindRow::tell), which `sepal inspect`
-// renders. The status page and the metrics sepal_filter_* know Bloom filters alone, and do not ask for it.
+// and CF.STATS render. The status page and the metrics sepal_filter_* know filters alone, and do not ask for
+// it.
 #pragma once
 
 #include <cstdint>

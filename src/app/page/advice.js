@@ -52,8 +52,13 @@ export const STATES = {
   fine: { rank: 3, tone: "good" },
 };
 
+// What /api/... calls a kind, and what people call it.
+export const KINDS = { bloom: "Bloom filter", cuckoo: "cuckoo filter", redisbloom_cuckoo: "cuckoo filter of RedisBloom" };
+const deletes = (filter) => filter.kind !== "bloom";
+
+// Only Bloom filters take more items than they have room for. A filter of RedisBloom was asked for no rate.
 export function stateOf(filter) {
-  if (filter.rate > RATE_MARGIN * filter.asked) return "overfilled";
+  if (!deletes(filter) && filter.rate > RATE_MARGIN * filter.asked) return "overfilled";
   if (filter.expansion === 0) {
     if (filter.items >= filter.capacity) return "full";
     if (filter.items >= FILLING_SHARE * filter.capacity) return "filling";
@@ -86,6 +91,17 @@ export function reserveLine(key, rate, items, expansion) {
   return `BF.RESERVE ${key} ${rate} ${items}${tail}`;
 }
 
+// The steps that replace a filter that deletes by a larger one.
+function cuckooReplacement(filter) {
+  const next = quoted(filter, ":next");
+  const items = rounded(2 * Math.max(filter.items, filter.capacity));
+  return [
+    { text: "Reserve a larger filter beside it:", code: `CF.RESERVE ${next} ${items}${filter.asked === null ? "" : ` ERROR ${filter.asked}`}` },
+    { text: "Let your clients add to both and remove from both: BF.MIRROR is for Bloom filters. Add the items from your own source to the new key, with CF.INSERTNX.", code: "" },
+    { text: "Swap the two:", code: `RENAME ${next} ${quoted(filter)}` },
+  ];
+}
+
 // The steps that replace a filter by a larger one, while clients go on.
 function replacement(filter) {
   const items = rounded(2 * Math.max(filter.estimate, filter.items, filter.layers > 1 ? 1 : filter.capacity));
@@ -103,8 +119,30 @@ function untilFull(filter) {
   return filter.full_in === 0 ? "" : ` At the rate of the last minute it is full in ${duration(filter.full_in)}.`;
 }
 
+function adviseCuckoo(filter) {
+  const state = stateOf(filter);
+  const rate = filter.rate === 0 ? "" : ` It wrongly answers 1 for ${filter.asked === null ? "" : "at most "}${oneIn(filter.rate)} absent items${filter.asked === null ? "" : `; ${oneIn(filter.asked)} was asked for`}.`;
+  if (state !== "fine")
+    return {
+      state,
+      why: `It does not grow, and has ${count(filter.items)} items and room for ${count(filter.capacity)}.${state === "full" ? " It refuses new items until some are removed." : " Then it refuses new items."}${rate}`,
+      what: "Remove items that are not needed any more, or replace it by a larger filter.",
+      steps: cuckooReplacement(filter),
+    };
+  const has = filter.items === 0 ? "It has no items." : `It has ${count(filter.items)} items, copies included.`;
+  if (filter.kind === "cuckoo")
+    return { state, why: `${has}${rate} ${filter.expansion === 0 ? "It does not grow." : "It grows by itself, and its rate stays below what was asked for."}`, what: "Nothing has to be done.", steps: [] };
+  return {
+    state,
+    why: `${has}${rate} It keeps the layout of RedisBloom: each layer that it grows by makes it err more.`,
+    what: filter.layers < LAYERS_MANY ? "Nothing has to be done." : `A look-up searches ${filter.layers} layers. A filter that is made here errs less, and is smaller:`,
+    steps: filter.layers < LAYERS_MANY ? [] : cuckooReplacement(filter),
+  };
+}
+
 // { state, why, what, steps }
 export function advise(filter) {
+  if (deletes(filter)) return adviseCuckoo(filter);
   const state = stateOf(filter);
   const room = `It has about ${count(filter.estimate)} different items, and room for ${count(filter.capacity)}.`;
   if (state === "overfilled")

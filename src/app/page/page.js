@@ -1,5 +1,5 @@
 // Asks the server every few seconds, and shows what it answers.
-import { advise, bytes, count, duration, exact, oneIn, percent, quoted, reserveLine, STATES, stateOf } from "./advice.js";
+import { advise, bytes, count, duration, exact, KINDS, oneIn, percent, quoted, reserveLine, STATES, stateOf } from "./advice.js";
 import { bar, chart, make, spark, stateMark, table } from "./draw.js";
 import { Rows } from "./rows.js";
 
@@ -105,7 +105,7 @@ function showServer(now) {
     (now.loading ? `, loading: ${bytes(now.loaded_bytes)} of ${bytes(now.load_bytes)}` : "");
   at("cards").replaceChildren(
     card("Load", `${count(requests)}/s`,
-      [`requests; ${count(perSecond(now, "items_asked"))} items looked up and ${count(perSecond(now, "items_added"))} added a second`,
+      [`requests; ${count(perSecond(now, "items_asked"))} items looked up, ${count(perSecond(now, "items_added"))} added and ${count(perSecond(now, "items_removed"))} removed a second`,
         `${percent(cores / now.workers)} of ${now.workers} ${now.workers === 1 ? "worker" : "workers"}' cores`], rates.length > 1 ? spark(rates) : null),
     memoryCard(now.memory), journalCard(now.journal), saveCard(now.save), rejectionCard(now.rejections, now.failed_handshakes, now.errors),
     card("Clients and keys", `${count(now.clients)} ${now.clients === 1 ? "client" : "clients"}`, [`of at most ${count(now.clients_max)}`, `${count(now.keys)} keys`]));
@@ -169,14 +169,23 @@ function adviceOf(filter) {
 
 function factsOf(filter) {
   const forecast = filter.items >= filter.capacity ? "it is" : filter.full_in === null ? "not foreseen" : `in ${duration(filter.full_in)}`;
+  const bloom = filter.kind === "bloom";
+  const own = filter.kind === "cuckoo";
   const facts = [
-    ["Items", `${exact(filter.items)} of ${exact(filter.capacity)}`], ["Different items, estimated", exact(filter.estimate)],
-    ["False positives now", `${percent(filter.rate)} (${oneIn(filter.rate)})`], ["Asked for", `${percent(filter.asked)} (${oneIn(filter.asked)})`],
-    ["Bits set", percent(filter.fill)], ["Memory", bytes(filter.bytes)],
-    ["When full", filter.expansion === 0 ? "refuses items" : `grows, times ${filter.expansion}`], ["Full", forecast],
-  ];
+    ["Items", `${exact(filter.items)} of ${exact(filter.capacity)}`], ["Kind", KINDS[filter.kind]],
+    bloom ? ["Different items, estimated", exact(filter.estimate)] : ["Removed since it was made or compacted", exact(filter.removed)],
+    ["False positives now", `${own ? "at most " : ""}${percent(filter.rate)} (${oneIn(filter.rate)})`],
+    ["Asked for", filter.asked === null ? "none" : `${percent(filter.asked)} (${oneIn(filter.asked)})`],
+    [bloom ? "Bits set" : "Slots taken", percent(filter.fill)],
+    ["Memory", bytes(filter.bytes)], ["Bits of memory an item", filter.items === 0 ? "none yet" : (8 * filter.bytes / filter.items).toFixed(1)],
+    ["When full", filter.expansion === 0 ? "refuses items" : own ? "grows, cell by cell" : `grows, times ${filter.expansion}`],
+    bloom ? ["Full", forecast] : null,
+  ].filter(Boolean);
   return facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)));
 }
+
+// What the share of the bits is called.
+const fillOf = (filter) => (filter.kind === "bloom" ? "Bits set" : "Slots taken");
 
 function historyCharts(filter) {
   const points = filter.history;
@@ -186,9 +195,9 @@ function historyCharts(filter) {
   const common = { xRange: [-oldest, 0], xText: age, xTitle: "time" };
   const change = (index, text) => `From ${text(points[0][index])} to ${text(points[points.length - 1][index])} in ${duration(points[0][0])}.`;
   return [
-    chart({ ...common, title: "Bits set, over the last hour", said: change(1, percent), head: ["When", "Bits set"], points: points.map((point) => [-point[0], point[1]]), yText: percent, yMax: 1 }),
-    chart({ ...common, title: "False positives, over the last hour", said: `${change(2, percent)} ${percent(filter.asked)} was asked for.`, head: ["When", "Rate"],
-      points: points.map((point) => [-point[0], point[2]]), yText: percent, line: { y: filter.asked, text: `asked for: ${percent(filter.asked)}` } }),
+    chart({ ...common, title: `${fillOf(filter)}, over the last hour`, said: change(1, percent), head: ["When", fillOf(filter)], points: points.map((point) => [-point[0], point[1]]), yText: percent, yMax: 1 }),
+    chart({ ...common, title: "False positives, over the last hour", said: `${change(2, percent)}${filter.asked === null ? "" : ` ${percent(filter.asked)} was asked for.`}`, head: ["When", "Rate"],
+      points: points.map((point) => [-point[0], point[2]]), yText: percent, line: filter.asked === null ? undefined : { y: filter.asked, text: `asked for: ${percent(filter.asked)}` } }),
   ];
 }
 
@@ -207,6 +216,12 @@ function curveChart(filter) {
 }
 
 function layersOf(filter) {
+  if (filter.kind === "cuckoo")
+    return table("Layers, oldest first", ["Layer", "Items", "Cells", "Slots", "Slots taken", "Rate now, at most", "Memory of slots"],
+      filter.layer_list.map((layer, i) => [`${i + 1}`, exact(layer.items), exact(layer.cells), exact(layer.slots), percent(layer.slots_used / layer.slots), percent(layer.rate), bytes(layer.bytes)]));
+  if (filter.kind === "redisbloom_cuckoo")
+    return table("Layers, oldest first", ["Layer", "Buckets", "Slots", "Slots taken"],
+      filter.layer_list.map((layer, i) => [`${i + 1}`, exact(layer.buckets), exact(layer.slots), percent(layer.fill)]));
   return table("Layers, oldest first", ["Layer", "Items", "Room", "Bits set", "Rate now", "Planned rate", "Bits an item (k)", "Block", "Memory"],
     filter.layer_list.map((layer, i) => [`${i + 1}`, exact(layer.items), exact(layer.capacity), percent(layer.fill), percent(layer.rate), percent(layer.planned_rate),
       `${layer.probes}`, layer.block_bytes === null ? "none" : bytes(layer.block_bytes), bytes(layer.bytes)]));
@@ -222,7 +237,7 @@ function showFilter(filter) {
   at("filter-facts").replaceChildren(...factsOf(filter));
   // A table of figures that is being read stays.
   if (!at("filter-charts").querySelector("details[open]"))
-    at("filter-charts").replaceChildren(...historyCharts(filter), curveChart(filter));
+    at("filter-charts").replaceChildren(...historyCharts(filter), ...(filter.curve ? [curveChart(filter)] : []));
   at("filter-layers").replaceChildren(layersOf(filter));
   at("filter").hidden = false;
 }

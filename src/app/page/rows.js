@@ -1,5 +1,5 @@
 // The table of filters. It holds any number of rows, and has elements only for those in view.
-import { count, exact, bytes, percent, stateOf, STATES } from "./advice.js";
+import { count, exact, bytes, KINDS, percent, stateOf, STATES } from "./advice.js";
 import { make, stateMark, bar } from "./draw.js";
 
 const ROW_HEIGHT = 40;
@@ -8,11 +8,11 @@ const SPARE = 6;  // rows above and below those in view
 // An overfilled filter has more items than it counts: those that it took for known ones by mistake.
 const share = (filter) => (filter.state === "overfilled" ? Math.max(filter.items, filter.estimate) : filter.items) / filter.capacity;
 const COLUMNS = [
-  { id: "state", title: "State", value: (filter) => STATES[filter.state].rank * 1e6 - Math.min(1e5, filter.rate / filter.asked) },
+  { id: "state", title: "State", value: (filter) => STATES[filter.state].rank * 1e6 - Math.min(1e5, filter.asked === null ? 0 : filter.rate / filter.asked) },
   { id: "key", title: "Key", value: (filter) => filter.key },
   { id: "share", title: "Items of room", value: share, number: true },
   { id: "rate", title: "Rate now", value: (filter) => filter.rate, number: true },
-  { id: "asked", title: "Asked for", value: (filter) => filter.asked, number: true },
+  { id: "asked", title: "Asked for", value: (filter) => filter.asked ?? 0, number: true },
   { id: "bytes", title: "Memory", value: (filter) => filter.bytes, number: true },
   { id: "layers", title: "Layers", value: (filter) => filter.layers, number: true },
 ];
@@ -144,10 +144,11 @@ export class Rows {
     row.key.textContent = filter.key === "" ? "(empty key)" : filter.key;
     row.key.title = filter.key;
     if (filter.database !== 0) row.key.append(make("span", { class: "small" }, ` in database ${filter.database}`));
+    if (filter.kind !== "bloom") row.key.append(make("span", { class: "small" }, ` ${KINDS[filter.kind]}`));
     room.replaceChildren(percent(share(filter)), bar(share(filter), "bar", tone === "good" ? "" : tone));
     room.title = `${exact(filter.items)} of ${exact(filter.capacity)} items`;
     rate.textContent = percent(filter.rate);
-    asked.textContent = percent(filter.asked);
+    asked.textContent = filter.asked === null ? "none" : percent(filter.asked);
     memory.textContent = bytes(filter.bytes);
     layers.textContent = count(filter.layers);
   }

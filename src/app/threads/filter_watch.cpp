@@ -89,11 +89,14 @@ void FilterWatch::run() {
 void FilterWatch::round() {
   // Read before the walk: a key that comes or goes during it leads to another walk.
   const std::uint64_t changes = keyspace_.structure_changes();
-  if (!walked_ || changes != walked_at_) {
+  // A filter that deletes grows cell by cell, which is no change of structure.
+  const std::uint64_t bytes = keyspace_.memory_used();
+  if (!walked_ || changes != walked_at_ || bytes != walked_at_bytes_) {
     walk();
     if (ended_) return;
     walked_ = true;
     walked_at_ = changes;
+    walked_at_bytes_ = bytes;
   }
   measure_all();
 }
@@ -152,12 +155,10 @@ void FilterWatch::measure_all() {
     const auto look = begin_look(each.database, each.key);
     if (!look) continue;
     seen->push_back(look(watched_bytes_max).seen);
-    // The list shows no layers. look_at() measures them again for one filter.
-    seen->back().measured.layers.clear();
     if (!pause_after(Clock::now() - begun)) return;
   }
   std::ranges::sort(*seen, [](const command::SeenFilter& one, const command::SeenFilter& other) {
-    return one.facts.byte_count > other.facts.byte_count;
+    return one.byte_count > other.byte_count;
   });
   remember(*seen);
   const MutexLock lock(mutex_);
@@ -173,8 +174,8 @@ void FilterWatch::remember(const Filters& seen) {
     const auto known = histories_.find(place);
     FilterHistory history = known == histories_.end() ? FilterHistory() : std::move(known->second);
     history.record({.at = Clock::now(),
-                    .fill = static_cast<float>(each.measured.fill),
-                    .false_positive_rate = static_cast<float>(each.measured.false_positive_rate)});
+                    .fill = static_cast<float>(each.fill),
+                    .false_positive_rate = static_cast<float>(each.false_positive_rate)});
     histories.insert_or_assign(std::move(place), std::move(history));
   }
   histories_ = std::move(histories);

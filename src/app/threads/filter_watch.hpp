@@ -4,8 +4,8 @@
 // A thread of its own walks over the keys in short steps, each inside the gate, and keeps the largest filters
 // whose keys match a pattern. Then it measures these filters, outside the gate. It pauses after each step,
 // and for long after each round, so that it takes a small share of one core. It walks again only after a
-// change of structure (Keyspace::structure_changes): a key comes or goes, a filter grows, a string is
-// written.
+// change of structure (Keyspace::structure_changes) or of the memory in use: a key comes or goes, a filter
+// grows, a string is written.
 #pragma once
 
 #include <sepal/base/gate.hpp>
@@ -95,6 +95,7 @@ class FilterWatch {
   std::vector<Candidate> largest_;  // a heap, the smallest in front
   bool walked_ = false;
   std::uint64_t walked_at_ = 0;  // the count of structure changes before the last walk
+  std::uint64_t walked_at_bytes_ = 0;
   bool ended_ = false;
 
   std::thread thread_;  // Last: it uses all of the above.

@@ -294,7 +294,8 @@ void append_sepal(const Context& context, const Durability& durability, InfoLine
   lines.count("upload_bytes_loaded", uploads.bytes_loaded);
   lines.count("uploads_completed", uploads.completed_count)
       .count("uploads_abandoned", uploads.abandoned_count);
-  lines.count("items_added", sum_of(context.services, &WorkerStats::items_added));
+  lines.count("items_added", sum_of(context.services, &WorkerStats::items_added))
+      .count("items_removed", sum_of(context.services, &WorkerStats::items_removed));
   lines.count("request_batches", sum_of(context.services, &WorkerStats::batches));
   lines.count("workers", facts.worker_count).line("data_directory", facts.data_directory);
   lines.count("mirrors", services.keyspace.mirrors().size());

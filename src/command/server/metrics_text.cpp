@@ -102,6 +102,8 @@ void export_traffic(const Services& services, Exposition& to) {
   to.counter("sepal_items_looked_up", "Items that clients have looked up", sum(&WorkerStats::items_asked));
   to.counter("sepal_items_found", "Items that were looked up and present", sum(&WorkerStats::items_found));
   to.counter("sepal_items_added", "Items that were added and new", sum(&WorkerStats::items_added));
+  to.counter("sepal_items_removed", "Items that were removed from filters that delete",
+             sum(&WorkerStats::items_removed));
   to.counter("sepal_key_hits", "Look-ups of keys that were there", sum(&WorkerStats::key_hits));
   to.counter("sepal_key_misses", "Look-ups of keys that were not there", sum(&WorkerStats::key_misses));
 }
@@ -219,31 +221,37 @@ using Seen = const SeenFilter&;
 using Known = std::optional<double>;
 
 Known of_usage(Seen seen, std::uint64_t bloom::Usage::Sums::*count) {
-  if (!seen.facts.usage) return std::nullopt;
-  return static_cast<double>((*seen.facts.usage).*count);
+  if (!seen.usage) return std::nullopt;
+  return static_cast<double>((*seen.usage).*count);
 }
 
 constexpr FilterFamily filter_families[] = {
     {"sepal_filter_capacity_items", "Items for which a filter has room, over all layers",
-     [](Seen filter) -> Known { return static_cast<double>(filter.facts.capacity); }},
-    {"sepal_filter_items", "Items that were added to a filter and were new",
-     [](Seen filter) -> Known { return static_cast<double>(filter.facts.item_count); }},
+     [](Seen filter) -> Known { return static_cast<double>(filter.capacity); }},
+    {"sepal_filter_items",
+     "Items that a filter counts: those that were added and new; one that deletes counts copies",
+     [](Seen filter) -> Known { return static_cast<double>(filter.item_count); }},
     {"sepal_filter_items_estimated", "Different items that a filter was given, estimated from its bits",
-     [](Seen filter) -> Known { return filter.measured.item_estimate; }},
-    {"sepal_filter_fill_ratio", "The share of a filter's bits that are set",
-     [](Seen filter) -> Known { return filter.measured.fill; }},
+     [](Seen filter) -> Known { return filter.item_estimate; }},
+    {"sepal_filter_items_removed", "Items that were removed from a filter since it was made or compacted",
+     [](Seen filter) -> Known {
+       if (!filter.removed_count) return std::nullopt;
+       return static_cast<double>(*filter.removed_count);
+     }},
+    {"sepal_filter_fill_ratio", "The share of a filter's bits that are set, or of its slots that are taken",
+     [](Seen filter) -> Known { return filter.fill; }},
     {"sepal_filter_false_positive_ratio", "How often a filter says maybe for an absent item, now",
-     [](Seen filter) -> Known { return filter.measured.false_positive_rate; }},
+     [](Seen filter) -> Known { return filter.false_positive_rate; }},
     {"sepal_filter_false_positive_ratio_asked", "The rate that a filter was created with",
-     [](Seen filter) -> Known { return filter.facts.options.error_rate; }},
+     [](Seen filter) -> Known { return filter.rate_asked; }},
     {"sepal_filter_scales", "1 if a full filter grows, 0 if it then refuses items",
-     [](Seen filter) -> Known { return filter.facts.options.scaling() ? 1 : 0; }},
+     [](Seen filter) -> Known { return filter.expansion != 0 ? 1 : 0; }},
     {"sepal_filter_layers", "Layers of a filter",
      [](Seen filter) -> Known { return static_cast<double>(filter.layer_count); }},
     {"sepal_filter_memory_bytes", "Memory that a filter takes",
-     [](Seen filter) -> Known { return static_cast<double>(filter.facts.byte_count); }},
+     [](Seen filter) -> Known { return static_cast<double>(filter.byte_count); }},
     {"sepal_filter_full_in_seconds", "Until the newest layer is full, at the rate of the last minute",
-     [](Seen filter) -> Known { return filter.facts.seconds_until_full(); }},
+     [](Seen filter) -> Known { return filter.seconds_until_full; }},
     {"sepal_filter_lookups", "Items that were looked up in a filter",
      [](Seen seen) { return of_usage(seen, &bloom::Usage::Sums::asked); }, true},
     {"sepal_filter_hits", "Items that were looked up in a filter and present",
@@ -266,6 +274,12 @@ void append_server_metrics(const Services& services, const MetricsMoment& moment
 }
 
 void append_filter_metrics(std::span<const SeenFilter> filters, Exposition& to) {
+  to.gauge("sepal_filter_info", "What kind of filter it is; always 1");
+  for (const SeenFilter& filter : filters)
+    to.sample({{"database", std::to_string(filter.database)},
+               {"key", filter.key},
+               {"kind", name_of_filter(filter.kind)}},
+              1);
   // The samples of a family must stand together, so the filters are the inner loop.
   for (const FilterFamily& family : filter_families) {
     if (family.counts) {

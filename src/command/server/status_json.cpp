@@ -8,6 +8,8 @@
 #include <cmath>
 #include <numbers>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "command/run/worker_sums.hpp"
 #include "command/server/rejections.hpp"
@@ -44,6 +46,7 @@ void write_load(const Services& services, const MetricsMoment& moment, JsonWrite
   to.name("requests").number(sum_of(services, &WorkerStats::requests));
   to.name("items_asked").number(sum_of(services, &WorkerStats::items_asked));
   to.name("items_added").number(sum_of(services, &WorkerStats::items_added));
+  to.name("items_removed").number(sum_of(services, &WorkerStats::items_removed));
   to.name("clients").number(services.clients.count());
   to.name("clients_max").number(std::uint64_t{services.options.clients_max});
   to.name("keys").number(services.keyspace.total_size());
@@ -121,49 +124,68 @@ constexpr Column filter_columns[] = {
      [](const SeenFilter& filter, JsonWriter& to) {
        filter.key == filter.key_bytes ? to.null() : to.text(percent_encoded(filter.key_bytes));
      }},
-    {"capacity", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.facts.capacity); }},
-    {"items", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.facts.item_count); }},
+    {"kind", [](const SeenFilter& filter, JsonWriter& to) { to.text(name_of_filter(filter.kind)); }},
+    {"capacity", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.capacity); }},
+    {"items", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.item_count); }},
     {"estimate",
-     [](const SeenFilter& filter, JsonWriter& to) { to.number(std::round(filter.measured.item_estimate)); }},
-    {"fill", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.measured.fill); }},
-    {"rate",
-     [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.measured.false_positive_rate); }},
-    {"asked", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.facts.options.error_rate); }},
-    {"expansion", [](const SeenFilter& filter,
-                     JsonWriter& to) { to.number(std::uint64_t{filter.facts.options.expansion}); }},
+     [](const SeenFilter& filter, JsonWriter& to) {
+       filter.item_estimate ? to.number(std::round(*filter.item_estimate)) : to.null();
+     }},
+    {"removed", [](const SeenFilter& filter,
+                   JsonWriter& to) { filter.removed_count ? to.number(*filter.removed_count) : to.null(); }},
+    {"fill", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.fill); }},
+    {"rate", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.false_positive_rate); }},
+    {"asked", [](const SeenFilter& filter, JsonWriter& to) { known_or_null(to, filter.rate_asked); }},
+    {"expansion",
+     [](const SeenFilter& filter, JsonWriter& to) { to.number(std::uint64_t{filter.expansion}); }},
     {"layers", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.layer_count); }},
-    {"bytes", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.facts.byte_count); }},
+    {"bytes", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.byte_count); }},
     {"full_in",
-     [](const SeenFilter& filter, JsonWriter& to) { known_or_null(to, filter.facts.seconds_until_full()); }},
+     [](const SeenFilter& filter, JsonWriter& to) { known_or_null(to, filter.seconds_until_full); }},
 };
 
-void write_layers(const FilterDetail& detail, JsonWriter& to) {
+void write_layer(const SeenBloomLayer& layer, JsonWriter& to) {
+  const bloom::LayerPlan& plan = layer.plan;
+  to.name("capacity").number(plan.capacity).name("items").number(layer.items);
+  to.name("estimate").number(std::round(layer.measured.item_estimate));
+  to.name("bytes").number(plan.byte_count());
+  to.name("probes").number(std::uint64_t{plan.probe_count});
+  plan.layout == bloom::Layout::blocked ? to.name("block_bytes").number(std::uint64_t{plan.block_bits / 8})
+                                        : to.name("block_bytes").null();
+  to.name("planned_rate").number(plan.error_rate);
+  to.name("fill").number(layer.measured.fill).name("rate").number(layer.measured.false_positive_rate);
+}
+
+void write_layer(const cuckoo::Filter::LayerFigures& layer, JsonWriter& to) {
+  to.name("items").number(layer.items).name("cells").number(layer.cells);
+  to.name("slots").number(layer.slots).name("slots_used").number(layer.slots_used);
+  to.name("bytes").number(layer.bytes).name("rate").number(layer.rate);
+}
+
+void write_layer(const SeenRedisLayer& layer, JsonWriter& to) {
+  to.name("buckets").number(layer.buckets).name("slots").number(layer.slots).name("fill").number(layer.fill);
+}
+
+void write_layers(const SeenLayers& layers, JsonWriter& to) {
   to.name("layer_list").begin_array();
-  // `plans`, `items` and the measured layers have an entry for each layer, in the same order.
-  for (std::size_t i = 0; i < detail.plans.size(); ++i) {
-    const bloom::LayerPlan& plan = detail.plans[i];
-    const bloom::LayerMeasure& measured = detail.seen.measured.layers[i];
-    to.begin_object();
-    to.name("capacity").number(plan.capacity).name("items").number(detail.items[i]);
-    to.name("estimate").number(std::round(measured.item_estimate));
-    to.name("bytes").number(plan.byte_count());
-    to.name("probes").number(std::uint64_t{plan.probe_count});
-    plan.layout == bloom::Layout::blocked ? to.name("block_bytes").number(std::uint64_t{plan.block_bits / 8})
-                                          : to.name("block_bytes").null();
-    to.name("planned_rate").number(plan.error_rate);
-    to.name("fill").number(measured.fill).name("rate").number(measured.false_positive_rate);
-    to.end_object();
-  }
+  std::visit(
+      [&](const auto& all) {
+        for (const auto& layer : all) {
+          to.begin_object();
+          write_layer(layer, to);
+          to.end_object();
+        }
+      },
+      layers);
   to.end_array();
 }
 
 // The rate of the whole filter if only its newest layer took further items. A filter answers yes if any of
 // its layers does. So it is right about an absent item only if all layers are.
-void write_curve(const FilterDetail& detail, JsonWriter& to) {
-  const bloom::LayerPlan& newest = detail.plans.back();
-  const auto& layers = detail.seen.measured.layers;
+void write_curve(const std::vector<SeenBloomLayer>& layers, JsonWriter& to) {
+  const bloom::LayerPlan& newest = layers.back().plan;
   double right = 1;  // the probability that all older layers say no
-  for (std::size_t i = 0; i + 1 < layers.size(); ++i) right *= 1 - layers[i].false_positive_rate;
+  for (std::size_t i = 0; i + 1 < layers.size(); ++i) right *= 1 - layers[i].measured.false_positive_rate;
   to.name("curve").begin_array();
   const auto capacity = static_cast<double>(newest.capacity);
   const int steps = static_cast<int>(std::lround(curve_load_max / curve_step));
@@ -175,7 +197,7 @@ void write_curve(const FilterDetail& detail, JsonWriter& to) {
     to.begin_array().number(load).number(1 - right * (1 - rate)).end_array();
   }
   to.end_array();
-  to.name("load").number(layers.back().item_estimate / capacity);
+  to.name("load").number(layers.back().measured.item_estimate / capacity);
 }
 
 struct PlannedShape {
@@ -201,33 +223,6 @@ void write_shape(std::string_view name, const PlannedShape& shape, double capaci
 }
 
 }  // namespace
-
-FilterLook look_at_filter(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key, WallTime now,
-                          SteadyTime steady_now) {
-  auto* const filter = keyspace.find_as<bloom::Filter>(key, now);
-  if (filter == nullptr) return {};
-  FilterDetail detail;
-  detail.seen.database = key.database;
-  detail.seen.key = metrics::printable(key.key);
-  detail.seen.key_bytes = key.key;
-  detail.seen.facts = bloom::facts_of(*filter, steady_now);
-  for (const bloom::LayerView& layer : detail.seen.facts.layers) {
-    detail.plans.push_back(layer.plan());
-    detail.items.push_back(layer.item_count());
-  }
-  return [held = bloom::FilterPtr(filter), detail = std::move(detail)](std::uint64_t bytes_max) mutable {
-    // The views are valid only while the filter is held, so they do not leave with the result.
-    const std::vector<bloom::LayerView> layers = std::exchange(detail.seen.facts.layers, {});
-    detail.seen.layer_count = layers.size();
-    detail.seen.measured = bloom::measure(layers, bytes_max);
-    return std::move(detail);
-  };
-}
-
-std::uint64_t filter_bytes(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key) {
-  const auto* const filter = keyspace.find_as<bloom::Filter>(key);
-  return filter == nullptr ? 0 : filter->byte_count();
-}
 
 std::string server_json(const Services& services, const MetricsMoment& moment,
                         const WatchedFilters& watched) {
@@ -261,8 +256,9 @@ std::string filter_json(const FilterDetail& detail) {
   JsonWriter to;
   to.begin_object();
   for (const Column& column : filter_columns) column.write(detail.seen, to.name(column.name));
-  write_layers(detail, to);
-  if (!detail.plans.empty()) write_curve(detail, to);
+  write_layers(detail.layers, to);
+  const auto* const bloom_layers = std::get_if<std::vector<SeenBloomLayer>>(&detail.layers);
+  if (bloom_layers != nullptr && !bloom_layers->empty()) write_curve(*bloom_layers, to);
   to.name("history").begin_array();
   for (const HistoryPoint& point : detail.history)
     to.begin_array()

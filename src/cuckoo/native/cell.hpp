@@ -85,6 +85,7 @@ class alignas(64) Cell {
   [[nodiscard]] std::uint64_t item_count() const { return items_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t change_count() const { return changes_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t removed_count() const { return removed_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t extra_count() const { return extra_count_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t first() const { return first_; }
   [[nodiscard]] std::uint32_t root() const { return root_; }
   [[nodiscard]] std::uint8_t layer() const { return layer_; }
@@ -130,8 +131,8 @@ class alignas(64) Cell {
     return number;
   }
   // Entries that take a slot.
-  [[nodiscard]] std::uint64_t slots_used() const { return item_count() - extra_count_; }
-  void count_extra(std::int64_t more) { extra_count_ += static_cast<std::uint64_t>(more); }
+  [[nodiscard]] std::uint64_t slots_used() const { return item_count() - extra_count(); }
+  void count_extra(std::int64_t more) { set_extra_count(extra_count() + static_cast<std::uint64_t>(more)); }
   // The cell has become the lower half of what it was. `other`, the upper half, gets its extras, and the
   // counts of `count` entries in slots. `middle`: the first entry of the upper half.
   void give_half(Cell& other, std::uint64_t middle, std::uint64_t count);
@@ -158,6 +159,7 @@ class alignas(64) Cell {
     changes_.store(changes, std::memory_order_relaxed);
     removed_.store(removed, std::memory_order_relaxed);
   }
+  void set_extra_count(std::uint64_t count) { extra_count_.store(count, std::memory_order_relaxed); }
   static std::uint64_t pack(const Form& form) {
     return form.shape.quotient_count() | std::uint64_t{form.shape.remainder_bits()} << 32 |
            std::uint64_t{form.depth} << 40;
@@ -176,8 +178,8 @@ class alignas(64) Cell {
   std::atomic<std::uint64_t> items_{0};
   std::atomic<std::uint64_t> changes_{0};
   std::atomic<std::uint64_t> removed_{0};
-  std::vector<Extra> extras_;      // in the order of `entry`
-  std::uint64_t extra_count_ = 0;  // the sum of their counts
+  std::vector<Extra> extras_;                  // in the order of `entry`
+  std::atomic<std::uint64_t> extra_count_{0};  // the sum of their counts
   std::uint64_t loaded_change_ = 0;
   Cell* next_ = nullptr;
   std::uint64_t freeze_number_ = 0;
@@ -231,20 +233,23 @@ inline void Cell::set_loaded(std::uint64_t items, std::uint64_t changes, std::ui
   set_counts(items, changes, removed);
   loaded_change_ = changes;
   extras_ = std::move(extras);
-  extra_count_ = 0;
-  for (const Extra& extra : extras_) extra_count_ += extra.count;
+  std::uint64_t count = 0;
+  for (const Extra& extra : extras_) count += extra.count;
+  set_extra_count(count);
 }
 
 inline void Cell::give_half(Cell& other, std::uint64_t middle, std::uint64_t count) {
   const auto from = std::ranges::lower_bound(extras_, middle, {}, &Extra::entry);
   other.extras_.assign(from, extras_.end());
   extras_.erase(from, extras_.end());
+  std::uint64_t extra_count = 0;
   for (Extra& extra : other.extras_) {
     extra.entry -= middle;
-    other.extra_count_ += extra.count;
+    extra_count += extra.count;
   }
-  extra_count_ -= other.extra_count_;
-  const std::uint64_t moved = count + other.extra_count_;
+  other.set_extra_count(extra_count);
+  set_extra_count(this->extra_count() - extra_count);
+  const std::uint64_t moved = count + extra_count;
   other.set_counts(moved, change_count(), 0);
   set_counts(item_count() - moved, change_count(), removed_count());
   other.loaded_change_ = loaded_change_;

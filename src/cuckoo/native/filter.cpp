@@ -267,15 +267,20 @@ std::vector<Filter::LayerFigures> Filter::layers() const {
     LayerFigures& figures = all.emplace_back(LayerFigures{.plan = plan_.layers[index]});
     layer(index).each_cell([&](const Cell& cell) {
       const CellShape shape = cell.form_now().shape;
-      figures.items += cell.item_count();
+      // A writer may be between the two counts.
+      const std::uint64_t extra = cell.extra_count();
+      const std::uint64_t items = cell.item_count();
+      figures.items += items;
+      figures.removed += cell.removed_count();
       ++figures.cells;
       figures.slots += shape.quotient_count();
+      figures.slots_used += items - std::min(items, extra);
       if (cell.lines_address() != nullptr) figures.bytes += shape.byte_count();
     });
     const double identities =
         static_cast<double>(plan_.root_count) *
         static_cast<double>(std::uint64_t{plan_.root_quotients} << plan_.layers[index].identity_bits);
-    figures.rate = static_cast<double>(figures.items) / identities;
+    figures.rate = static_cast<double>(figures.slots_used) / identities;
   }
   return all;
 }

@@ -25,8 +25,8 @@ async function open(options = {}, address = "/", prepare = async () => {}) {
   return page;
 }
 
-const keys = (page) => page.locator("#body button.key").allTextContents();
-const row = (page, key) => page.locator("#body tr.row").filter({ has: page.locator("button.key", { hasText: new RegExp(`^${key}$`) }) });
+const keys = async (page) => (await page.locator("#body button.key").allTextContents()).map((text) => text.replace(/ cuckoo filter.*$/, ""));
+const row = (page, key) => page.locator("#body tr.row").filter({ has: page.locator("button.key", { hasText: new RegExp(`^${key}( cuckoo filter.*)?$`) }) });
 
 async function openFilter(page, key) {
   await page.fill("#search", key);
@@ -41,12 +41,13 @@ async function content(page) {
   assert.match(await page.textContent("#server-line"), /^version \d+\.\d+\.\d+/);
   const cards = await page.locator("#cards h3").allTextContents();
   assert.deepEqual(cards.map((card) => card.replace(/(look here)$/, "")), ["Load", "Memory of filters", "Journal", "Save", "Rejections", "Clients and keys"]);
-  assert.match(await page.textContent("#verdict"), /2 filters need a larger replacement, and 1 is filling/);
+  assert.match(await page.textContent("#verdict"), /2 filters need a larger replacement, and 2 are filling/);
   assert.match(await page.textContent("#cards"), /everysec/);
-  for (const [key, state] of [["overfilled", "overfilled"], ["full", "full"], ["filling", "filling"]])
+  for (const [key, state] of [["overfilled", "overfilled"], ["full", "full"], ["filling", "filling"], ["carts", "filling"]])
     assert.equal(await row(page, key).locator("td.c-state").textContent(), state);
   // What is in trouble stands first.
-  assert.deepEqual((await keys(page)).slice(0, 3), ["overfilled", "full", "filling"]);
+  const first = (await keys(page)).slice(0, 4);
+  assert.deepEqual([...first.slice(0, 2), ...first.slice(2).sort()], ["overfilled", "full", "carts", "filling"]);
 }
 
 async function sorting(page) {
@@ -129,6 +130,29 @@ async function advice(page) {
   assert.equal(await page.locator("#filter-layers tbody tr").count(), 1);
 }
 
+// Both kinds of cuckoo filters: what they are, what to do, their layers.
+async function cuckoo(page) {
+  const facts = async () => Object.fromEntries(await page.locator("#filter-facts > div").evaluateAll((all) => all.map((one) => [...one.children].map((part) => part.textContent))));
+  await openFilter(page, "carts");
+  const carts = await facts();
+  assert.equal(carts.Kind, "cuckoo filter");
+  assert.equal(carts.Items, "1,700 of 2,000");
+  assert.equal(carts["Asked for"], "0.1% (1 of 1,000)");
+  assert.match(carts["False positives now"], /^at most 0\.0\d+% /);
+  assert.match(await page.textContent("#filter-advice"), /^fillingIt does not grow, and has 1,700 items and room for 2,000\./);
+  const lines = await page.locator("#filter-advice code").allTextContents();
+  assert.deepEqual(lines, ["CF.RESERVE carts:next 4000 ERROR 0.001", "RENAME carts:next carts"]);
+  assert.equal(await page.locator("#filter-charts figure").count(), 2);
+  assert.equal(await page.locator("#filter-layers tbody tr").count(), 1);
+  await openFilter(page, "moved");
+  const moved = await facts();
+  assert.equal(moved.Kind, "cuckoo filter of RedisBloom");
+  assert.deepEqual([moved.Items, moved["Asked for"], moved["Slots taken"], moved["Removed since it was made or compacted"]], ["64 of 128", "none", "50%", "5"]);
+  assert.equal(await row(page, "moved").locator("td.c-asked").textContent(), "none");
+  assert.deepEqual(await page.locator("#filter-layers tbody td").allTextContents(), ["64", "128", "50%"]);
+  console.log(`cuckoo ${JSON.stringify(lines)}`);
+}
+
 async function planner(page) {
   await page.fill("#plan-items", "1000000");
   await page.fill("#plan-rate", "1%");
@@ -194,8 +218,8 @@ async function withoutStyle() {
 
 // A server with 100,000 filters: only the rows in view have elements, and scrolling goes through them all.
 async function manyRows() {
-  const columns = ["database", "key", "key_encoded", "capacity", "items", "estimate", "fill", "rate", "asked", "expansion", "layers", "bytes", "full_in"];
-  const body = JSON.stringify({ columns, rows: Array.from({ length: MANY }, (_, i) => [0, `key:${String(i).padStart(6, "0")}`, null, 1000, i % 1000, i % 1000, 0.4, 0.009, 0.01, 2, 1, 2048 + i, null]) });
+  const columns = ["database", "key", "key_encoded", "kind", "capacity", "items", "estimate", "removed", "fill", "rate", "asked", "expansion", "layers", "bytes", "full_in"];
+  const body = JSON.stringify({ columns, rows: Array.from({ length: MANY }, (_, i) => [0, `key:${String(i).padStart(6, "0")}`, null, "bloom", 1000, i % 1000, i % 1000, null, 0.4, 0.009, 0.01, 2, 1, 2048 + i, null]) });
   const page = await open({}, "/", (fresh) => fresh.route("**/api/filters", (route) => route.fulfill({ contentType: "application/json", body })));
   await page.waitForFunction((count) => document.querySelector("#rows table").getAttribute("aria-rowcount") === String(count + 1), MANY);
   const counts = await page.evaluate(async () => {
@@ -248,6 +272,7 @@ async function main() {
     await done("keys", hostileKeys(page));
     await done("charts", charts(page));
     await done("advice", advice(page));
+    await done("cuckoo", cuckoo(page));
     await done("planner", planner(page));
     await done("accessible", accessible(page, "light"));
     await done("keyboard", keyboard(page));

@@ -25,7 +25,7 @@ from daemon import free_port
 from programs import missing
 
 MODULES = INSTALLED / "status_page" / "node_modules"
-PARTS = ("content", "sorting", "search", "keys", "charts", "advice", "planner", "accessible", "keyboard", "dark", "phone", "without style",
+PARTS = ("content", "sorting", "search", "keys", "charts", "advice", "cuckoo", "planner", "accessible", "keyboard", "dark", "phone", "without style",
          "many rows")
 BROWSER_SECONDS_MAX = 280
 CAPACITY = 20_000
@@ -64,6 +64,11 @@ class StatusPageTest(client_test.ClientTest):
         self.add("sessions", 50_000)
         self.client.call("BF.RESERVE", "grown", "0.01", "500")
         self.add("grown", 9000)
+        self.client.call("CF.RESERVE", "carts", "2000", "ERROR", "0.001", "EXPANSION", "0")
+        for first in range(0, 1700, 100):
+            self.client.call("CF.INSERT", "carts", "ITEMS", *range(first, first + 100))
+        self.client.call("CF.LOADCHUNK", "moved", 1, struct.pack("<4Q3H", 64, 64, 5, 1, 2, 20, 1))
+        self.client.call("CF.LOADCHUNK", "moved", 129, b"\x07\x00" * 64)
         for key in (MARKUP, b"binary\xff"):
             self.client.call("BF.ADD", key, "x")
         for i in range(SMALL_FILTERS):
@@ -76,7 +81,7 @@ class StatusPageTest(client_test.ClientTest):
         self.client = Client.of(daemon)
         self.addCleanup(self.client.close)
         self.make_filters()
-        names = ["overfilled", "full", "filling", "sessions", "grown", MARKUP, "binary\\xff", *("user:%d" % i for i in range(SMALL_FILTERS))]
+        names = ["overfilled", "full", "filling", "carts", "moved", "sessions", "grown", MARKUP, "binary\\xff", *("user:%d" % i for i in range(SMALL_FILTERS))]
         facts = {"keys": names, "largest": "sessions", "markup": MARKUP, "overfilled_capacity": CAPACITY}
         # chromium writes its profile into HOME.
         environment = dict(os.environ, SEPAL_WEB="http://127.0.0.1:%d" % web, SEPAL_CHROMIUM=shutil.which("chromium"),
@@ -90,6 +95,8 @@ class StatusPageTest(client_test.ClientTest):
             return
         self.assertEqual(re.findall(r"^ok (.*)$", done.stdout, re.M), list(PARTS), done.stdout)
         self.follow(json.loads(re.search(r"^advice (.*)$", done.stdout, re.M).group(1)))
+        for line in json.loads(re.search(r"^cuckoo (.*)$", done.stdout, re.M).group(1)):
+            self.assertEqual(self.client.call(*shlex.split(line)), b"OK")
 
     def keep_busy(self, daemon):
         """So that there is a load, and a history that changes."""

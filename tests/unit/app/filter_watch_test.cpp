@@ -1,6 +1,8 @@
 #include "app/threads/filter_watch.hpp"
 
+#include <sepal/command/server/filter_look.hpp>
 #include <sepal/writers/bloom_writer.hpp>
+#include <sepal/writers/cuckoo_writer.hpp>
 
 #include "support/catch.hpp"
 #include "support/eventually.hpp"
@@ -46,9 +48,9 @@ TEST_CASE("the watch finds the largest filters of all databases, largest first")
   CHECK(keys_of(watch) == std::vector<std::string>{"largest", "larger", "large"});
   const command::SeenFilter largest = watch.seen()->front();
   CHECK(largest.database == 3);
-  CHECK(largest.facts.capacity == 300'000);
+  CHECK(largest.capacity == 300'000);
   CHECK(largest.layer_count == 1);
-  CHECK(largest.measured.fill == 0);
+  CHECK(largest.fill == 0);
 }
 
 TEST_CASE("the watch sees filters come, change and go") {
@@ -64,8 +66,8 @@ TEST_CASE("the watch sees filters come, change and go") {
     REQUIRE(sepal::test::filter_at(world.keyspace, {.database = 0, .key = "a"})
                 ->try_add(Fingerprint{1, 2}, added));
   }
-  REQUIRE(test::eventually([&] { return watch.seen()->back().facts.item_count == 1; }));
-  CHECK(watch.seen()->back().measured.fill > 0);
+  REQUIRE(test::eventually([&] { return watch.seen()->back().item_count == 1; }));
+  CHECK(watch.seen()->back().fill > 0);
   {
     const GateClosed closed(world.gate);
     world.keyspace.remove({.database = 0, .key = "b"});
@@ -86,6 +88,33 @@ TEST_CASE("the watch leaves out keys that do not match, and keys that are too lo
   CHECK(keys_of(watch).back() == "user:\\xff");
 }
 
+TEST_CASE("the watch sees that a filter which deletes has outgrown another one") {
+  World world;
+  const keyspace::DatabaseKey key{.database = 0, .key = "grows"};
+  std::vector<cuckoo::Filter::AddOutcome> outcomes;
+  {
+    const GateClosed closed(world.gate);
+    keyspace::Mutator changes(world.keyspace, nullptr);
+    REQUIRE(sepal::writers::create(changes, key, {}, outcomes));
+  }
+  world.create("bloom", 20'000);
+  const FilterWatch watch(world.gate, 1, world.keyspace, {.filters_max = 1, .round_min = 1ms});
+  REQUIRE(test::eventually([&] { return keys_of(watch) == std::vector<std::string>{"bloom"}; }));
+  {
+    const GateClosed closed(world.gate);
+    keyspace::Mutator changes(world.keyspace, nullptr);
+    auto* const filter = world.keyspace.find_as<cuckoo::Filter>(key);
+    for (int i = 0; i < 100'000; ++i) {
+      const std::string text = std::to_string(i);
+      const std::string_view item = text;
+      REQUIRE(
+          sepal::writers::add(changes, key, *filter, {&item, 1}, cuckoo::Filter::AddIf::always, outcomes));
+    }
+  }
+  REQUIRE(test::eventually([&] { return keys_of(watch) == std::vector<std::string>{"grows"}; }));
+  CHECK(watch.seen()->front().item_count == 100'000);
+}
+
 TEST_CASE("a watch of no filters sees none and ends at once") {
   World world;
   world.create("a", 1000);
@@ -103,9 +132,10 @@ TEST_CASE("the watch looks at one filter, which has a history once it was seen")
     return detail && !detail->history.empty();
   }));
   const auto detail = watch.look_at(2, "seen:a");
-  CHECK(detail->plans.size() == 1);
-  CHECK(detail->items == std::vector<std::uint64_t>{0});
-  CHECK(detail->seen.measured.layers.size() == 1);
+  const auto& layers = std::get<std::vector<command::SeenBloomLayer>>(detail->layers);
+  REQUIRE(layers.size() == 1);
+  CHECK(layers[0].plan.capacity == 1000);
+  CHECK(layers[0].items == 0);
   CHECK(detail->history.front().fill == 0);
   CHECK_FALSE(watch.look_at(0, "seen:a"));
   CHECK_FALSE(watch.look_at(0, "other"));

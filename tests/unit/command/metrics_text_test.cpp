@@ -118,11 +118,14 @@ TEST_CASE("the metrics of filters leave out counts that a filter does not have")
   SeenFilter& big = filters[0];
   big.database = 3;
   big.key = "big";
-  big.facts.capacity = 100;
-  big.facts.item_count = 60;
-  big.facts.usage.emplace().asked = 7;
-  big.measured.false_positive_rate = 0.25;
+  big.capacity = 100;
+  big.item_count = 60;
+  big.usage.emplace().asked = 7;
+  big.false_positive_rate = 0.25;
+  big.rate_asked = 0.125;
   filters[1].key = "small";
+  filters[1].kind = value::Kind::redis_cuckoo;
+  filters[1].removed_count = 5;
   metrics::Exposition exposition(metrics::Format::prometheus);
   append_filter_metrics(filters, exposition);
   const std::string text = std::move(exposition).finish();
@@ -132,6 +135,12 @@ TEST_CASE("the metrics of filters leave out counts that a filter does not have")
   CHECK(has_line(text, "sepal_filter_lookups_total{database=\"3\",key=\"big\"} 7"));
   CHECK(has_line(text, "sepal_filter_layers{database=\"0\",key=\"small\"} 0"));
   CHECK(text.find("sepal_filter_lookups_total{database=\"0\"") == std::string::npos);
+  CHECK(has_line(text, "sepal_filter_info{database=\"3\",key=\"big\",kind=\"bloom\"} 1"));
+  CHECK(has_line(text, "sepal_filter_info{database=\"0\",key=\"small\",kind=\"redisbloom_cuckoo\"} 1"));
+  CHECK(has_line(text, "sepal_filter_false_positive_ratio_asked{database=\"3\",key=\"big\"} 0.125"));
+  CHECK(text.find("sepal_filter_false_positive_ratio_asked{database=\"0\"") == std::string::npos);
+  CHECK(has_line(text, "sepal_filter_items_removed{database=\"0\",key=\"small\"} 5"));
+  CHECK(text.find("sepal_filter_items_removed{database=\"3\"") == std::string::npos);
 }
 
 }  // namespace metrics_text_test

@@ -37,25 +37,50 @@ TEST_CASE("a filter is a row under the names of its columns") {
   const SeenFilter filter{.database = 3,
                           .key = "\\xff",
                           .key_bytes = "\xff",
-                          .facts = {.options = {.error_rate = 0.25, .expansion = 4},
-                                    .capacity = 100,
-                                    .item_count = 50,
-                                    .byte_count = 512,
-                                    .saved_bytes = 0,
-                                    .layers = {},
-                                    .usage = std::nullopt},
+                          .capacity = 100,
+                          .item_count = 50,
+                          .byte_count = 512,
                           .layer_count = 1,
-                          .measured = {.layers = {},
-                                       .bits = 8,
-                                       .bits_set = 4,
-                                       .fill = 0.5,
-                                       .item_estimate = 51.4,
-                                       .false_positive_rate = 0.125}};
+                          .expansion = 4,
+                          .fill = 0.5,
+                          .false_positive_rate = 0.125,
+                          .rate_asked = 0.25,
+                          .item_estimate = 51.4};
+  const std::string columns =
+      R"({"columns":["database","key","key_encoded","kind","capacity","items","estimate","removed","fill",)"
+      R"("rate","asked","expansion","layers","bytes","full_in"],)";
   CHECK(filters_json({&filter, 1}) ==
-        R"({"columns":["database","key","key_encoded","capacity","items","estimate","fill","rate","asked",)"
-        R"("expansion","layers","bytes","full_in"],)"
-        R"("rows":[[3,"\\xff","%FF",100,50,51,0.5,0.125,0.25,4,1,512,null]]})");
+        columns + R"("rows":[[3,"\\xff","%FF","bloom",100,50,51,null,0.5,0.125,0.25,4,1,512,null]]})");
   CHECK(filters_json({}).ends_with(R"("rows":[]})"));
+}
+
+TEST_CASE("a filter that deletes is a row with null for what it does not have") {
+  const SeenFilter filter{.key = "k",
+                          .key_bytes = "k",
+                          .kind = value::Kind::redis_cuckoo,
+                          .capacity = 8,
+                          .item_count = 4,
+                          .byte_count = 64,
+                          .layer_count = 1,
+                          .expansion = 1,
+                          .fill = 0.5,
+                          .false_positive_rate = 0.125,
+                          .removed_count = 2};
+  CHECK(has(filters_json({&filter, 1}),
+            R"([[0,"k",null,"redisbloom_cuckoo",8,4,null,2,0.5,0.125,null,1,1,64,null]])"));
+  const std::string detail =
+      filter_json({.seen = filter,
+                   .layers = std::vector<SeenRedisLayer>{{.buckets = 4, .slots = 8, .fill = 0.5}},
+                   .history = {}});
+  CHECK(has(detail, R"("kind":"redisbloom_cuckoo")"));
+  CHECK(has(detail, R"("layer_list":[{"buckets":4,"slots":8,"fill":0.5}],"history":[])"));
+  const std::string own = filter_json(
+      {.seen = {.key = "k", .key_bytes = "k", .kind = value::Kind::cuckoo},
+       .layers =
+           std::vector<cuckoo::Filter::LayerFigures>{{.items = 3, .cells = 1, .slots = 8, .slots_used = 2}},
+       .history = {}});
+  CHECK(has(own, R"("layer_list":[{"items":3,"cells":1,"slots":8,"slots_used":2,"bytes":0,"rate":0}])"));
+  CHECK_FALSE(has(own, "curve"));
 }
 
 TEST_CASE("a plan is that of a filter which is created so") {

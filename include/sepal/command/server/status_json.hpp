@@ -1,15 +1,14 @@
 // The server's figures as JSON, for the status page (docs/operations/watch.md, "The status page").
 #pragma once
 
+#include <sepal/base/result.hpp>
+#include <sepal/command/server/filter_look.hpp>
 #include <sepal/command/server/metrics_text.hpp>
-#include <sepal/keyspace/keyspace.hpp>
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace sepal::command {
 
@@ -17,30 +16,6 @@ struct WatchedFilters {
   std::uint64_t filters_max = 0;
   std::string_view pattern;
 };
-
-// A filter as it was, some time ago.
-struct HistoryPoint {
-  double age_seconds = 0;
-  double fill = 0;
-  double false_positive_rate = 0;
-};
-
-// One filter, looked at now. A value: nothing in it depends on the filter any more.
-struct FilterDetail {
-  SeenFilter seen;                      // its measure has all layers
-  std::vector<bloom::LayerPlan> plans;  // of the layers, oldest first
-  std::vector<std::uint64_t> items;     // that each layer counts
-  std::vector<HistoryPoint> history;    // oldest first; empty if the filter is not watched
-};
-
-// The second step of a look at a filter: reads at most about `bytes_max` of its bits, outside the gate.
-// Called once. Holds the filter.
-using FilterLook = std::function<FilterDetail(std::uint64_t bytes_max)>;
-// Shared. The first step. Empty if the key names no filter.
-[[nodiscard]] FilterLook look_at_filter(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key,
-                                        WallTime now, SteadyTime steady_now);
-// Shared. The memory of the filter that the key names; 0 if it names none.
-[[nodiscard]] std::uint64_t filter_bytes(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key);
 
 // Shared gate. Takes about a millisecond. Waits for no disk.
 [[nodiscard]] std::string server_json(const Services& services, const MetricsMoment& moment,

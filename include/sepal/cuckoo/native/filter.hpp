@@ -92,10 +92,12 @@ class Filter final : public value::Value {
   struct LayerFigures {
     LayerPlan plan;
     std::uint64_t items = 0;
+    std::uint64_t removed = 0;  // as its cells count them; CF.COMPACT has no effect on that
     std::uint64_t cells = 0;
-    std::uint64_t slots = 0;  // quotients of all cells
-    std::uint64_t bytes = 0;  // of their lines
-    double rate = 0;          // at which it errs now
+    std::uint64_t slots = 0;       // quotients of all cells
+    std::uint64_t slots_used = 0;  // an item takes at most copies_in_slots
+    std::uint64_t bytes = 0;       // of their lines
+    double rate = 0;               // at which it errs now, at most
   };
   [[nodiscard]] std::vector<LayerFigures> layers() const;
 

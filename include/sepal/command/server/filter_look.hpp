@@ -1,0 +1,85 @@
+// A look at one filter, of whatever kind, for the metrics and the status page. A value that is no filter is
+// not seen.
+#pragma once
+
+#include <sepal/base/clock.hpp>
+#include <sepal/bloom/commands/filter_facts.hpp>
+#include <sepal/bloom/filter/measure.hpp>
+#include <sepal/bloom/plan/layer_plan.hpp>
+#include <sepal/cuckoo/native/filter.hpp>
+#include <sepal/keyspace/keyspace.hpp>
+#include <sepal/value/value.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace sepal::command {
+
+// A filter as it was measured some seconds ago. A value: nothing in it depends on the filter any more. A
+// member is nothing where a filter of this kind has no such figure.
+struct SeenFilter {
+  std::uint32_t database = 0;
+  std::string key;        // valid UTF-8 (metrics::printable)
+  std::string key_bytes;  // as it is
+  value::Kind kind = value::Kind::bloom;
+  std::uint64_t capacity = 0;  // items
+  std::uint64_t item_count = 0;
+  std::uint64_t byte_count = 0;  // of memory
+  std::uint64_t layer_count = 0;
+  std::uint32_t expansion = 0;     // 0: it does not grow
+  double fill = 0;                 // the share of its bits that are set, or of its slots that are taken
+  double false_positive_rate = 0;  // now
+  std::optional<double> rate_asked;
+  std::optional<double> item_estimate;         // different items that a Bloom filter was given
+  std::optional<std::uint64_t> removed_count;  // items that were removed from one that deletes
+  std::optional<double> seconds_until_full;
+  std::optional<bloom::Usage::Sums> usage;  // of a big Bloom filter
+};
+
+// What metrics and page call a kind of filter: "bloom", "cuckoo", "redisbloom_cuckoo".
+[[nodiscard]] std::string_view name_of_filter(value::Kind kind);
+
+// A filter as it was, some time ago.
+struct HistoryPoint {
+  double age_seconds = 0;
+  double fill = 0;
+  double false_positive_rate = 0;
+};
+
+struct SeenBloomLayer {
+  bloom::LayerPlan plan;
+  std::uint64_t items = 0;
+  bloom::LayerMeasure measured;
+};
+struct SeenRedisLayer {
+  std::uint64_t buckets = 0;
+  std::uint64_t slots = 0;
+  double fill = 0;
+};
+// Oldest first.
+using SeenLayers = std::variant<std::vector<SeenBloomLayer>, std::vector<cuckoo::Filter::LayerFigures>,
+                                std::vector<SeenRedisLayer>>;
+
+// One filter, looked at now. A value, as SeenFilter.
+struct FilterDetail {
+  SeenFilter seen;
+  SeenLayers layers;
+  std::vector<HistoryPoint> history;  // oldest first; empty if the filter is not watched
+};
+
+// The second step of a look at a filter: reads at most about `bytes_max` of its bits, outside the gate.
+// Called once. Holds the filter.
+using FilterLook = std::function<FilterDetail(std::uint64_t bytes_max)>;
+// Shared. The first step. Empty if the key names no filter. Of a filter that deletes it is the whole look:
+// 50 ns for each cell, or a sample of the slots.
+[[nodiscard]] FilterLook look_at_filter(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key,
+                                        WallTime now, SteadyTime steady_now);
+// Shared. The memory of the filter that the key names; 0 if it names none.
+[[nodiscard]] std::uint64_t filter_bytes(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key);
+
+}  // namespace sepal::command
