@@ -11,6 +11,7 @@
 #include <sepal/writers/bloom_writer.hpp>
 #include <sepal/writers/string_writer.hpp>
 
+#include "golden_cuckoo.hpp"
 #include "support/bitmap_of_bytes.hpp"
 #include "support/catch.hpp"
 #include "support/journal_files.hpp"
@@ -30,10 +31,6 @@ const std::filesystem::path formats = SEPAL_GOLDEN_FORMATS;
 constexpr std::uint64_t segment_bytes = 8192;
 // Filters of this size get a file of their own. It is small, so that the directory stays small.
 constexpr DataDirectoryOptions small_files{.own_file_bytes_min = 400};
-
-std::string item_of(const std::string& key, std::uint64_t index) {
-  return key + "/" + std::to_string(index);
-}
 
 // --- the newest version -----------------------------------------------------------------------------------
 
@@ -169,6 +166,7 @@ void add_what_the_cut_has(test::Filters& filters) {
   REQUIRE(keyspace.put({.database = 14, .key = "saved"}, client_filter(), keyspace::no_deadline));
   keyspace::Mutator without_journal(keyspace, nullptr);
   add(without_journal, keyspace, {.database = 14, .key = "saved"}, "above", 0, 2);
+  add_cuckoo_of_the_cut(keyspace);
 }
 
 // A cut and a journal after it: every kind of operation, three segments, a filler, a filter whose layers were
@@ -213,6 +211,8 @@ void write_newest(SimulatedDisk& disk) {
   change_as_in_version_8(mutator, keyspace);
   journal.end_frame();
   change_as_in_version_9(mutator, keyspace);
+  journal.end_frame();
+  change_as_in_version_12(mutator);
   journal.end_frame();
   run_transaction(mutator, keyspace, journal, [&] { journal.begin_segment(); });
   journal.sync();
@@ -279,7 +279,8 @@ struct Expected {
 };
 
 void require_holds(const keyspace::Keyspace& keyspace, const std::vector<Expected>& all) {
-  CHECK(keyspace.total_size() - keyspace.size(13) - keyspace.size(14) == all.size());
+  // Those databases have other values.
+  CHECK(keyspace.total_size() - keyspace.size(3) - keyspace.size(13) - keyspace.size(14) == all.size());
   for (const Expected& expected : all) {
     INFO(expected.key);
     const bloom::Filter* const filter =
@@ -368,22 +369,27 @@ void require_journaled(const std::string& version, const std::vector<Expected>& 
     CHECK(filters.keyspace.size(13) == 0);
   }
   if (number_of(version) >= 9) require_client_filters(filters.keyspace);
+  if (number_of(version) >= 12) {
+    require_cuckoo_filters(filters.keyspace);
+  } else {
+    CHECK(filters.keyspace.size(3) == 0);
+  }
 }
 
 }  // namespace
 
 // Version 5 is what Sepal 0.1.0 wrote. Version 6 has a SYNCED, version 7 has groups of frames, version 8 has
-// strings, version 9 has bitmaps of clients, version 10 has an identity, and version 11 names the kind of
-// each value that is made or changed.
-TEST_CASE("data directories of versions 5 to 11 can be read, with adopted filters, mirrors and databases") {
+// strings, version 9 has bitmaps of clients, version 10 has an identity, version 11 names the kind of each
+// value that is made or changed, and version 12 has filters that delete.
+TEST_CASE("data directories of versions 5 to 12 can be read, with adopted filters, mirrors and databases") {
   const bloom::FilterOptions plain{.seed = 5};
   const bloom::FilterOptions of_source{.seed = 8};
   const bloom::FilterOptions of_target{.seed = 9};
   const bloom::FilterOptions foreign{
       .error_rate = 0.01, .capacity = 3, .expansion = 2, .hash = bloom::ItemHash::redisbloom};
   const bloom::FilterOptions full{.capacity = 1, .expansion = 0, .seed = 5};
-  const std::string version =
-      GENERATE("version-5", "version-6", "version-7", "version-8", "version-9", "version-10", "version-11");
+  const std::string version = GENERATE("version-5", "version-6", "version-7", "version-8", "version-9",
+                                       "version-10", "version-11", "version-12");
   std::vector<Expected> more{{5, "moved", "moved", 3, 3, 1, plain},
                              {7, "swapped", "swapped", 3, 3, 1, plain},
                              {8, "whole", "whole", 5, 5, 1, of_target, 33'177'117'420'000},
@@ -423,7 +429,7 @@ TEST_CASE("files written today are equal to the newest golden files") {
   SimulatedDisk written;
   write_newest(written);
   SimulatedDisk committed;
-  read("version-11", committed);
+  read("version-12", committed);
   auto files = written.files();
   files.erase("data/LOCK");
   // The version of Sepal stands in the MANIFEST.
