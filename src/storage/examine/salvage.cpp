@@ -250,6 +250,9 @@ class Salvage {
     for (const auto& [lost, items] : applier.counts().items_lost)
       lose(std::to_string(items) + " items that the journal adds to " + key_text(lost.database, lost.key) +
            ", which is lost");
+    for (const auto& [lost, changes] : applier.counts().changes_lost)
+      lose(std::to_string(changes) + " changes that the journal makes to " +
+           key_text(lost.database, lost.key) + ", which is lost");
     return applied ? Result<void>() : lose_journal(applied.error(), reader->position());
   }
 

@@ -105,6 +105,14 @@ class JournalApplier::Applied {
         positions_(applier.positions_),
         position_(position) {}
 
+  Result<void> missing_value(const keyspace::Changed& changed) const {
+    auto lost = missing("a value changes that is not there");
+    if (lost && value::row_of(changed.kind).add == nullptr)
+      ++applier_.counts_
+            .changes_lost[{.database = changed.key.database, .key = std::string(changed.key.key)}];
+    return lost;
+  }
+
   // Adds wait in adds_.
   Result<void> operator()(const format::Added& /*added*/) const { return {}; }
 
@@ -115,8 +123,7 @@ class JournalApplier::Applied {
 
   Result<void> operator()(const keyspace::Changed& changed) const {
     const value::Value* const value = keyspace_.find(changed.key);
-    if (value == nullptr && !value::row_of(changed.kind).made_by_change)
-      return missing("a value changes that is not there");
+    if (value == nullptr && !value::row_of(changed.kind).made_by_change) return missing_value(changed);
     // The generation took the value behind this frame, so the value has this change.
     if (value != nullptr && positions_.has(*value, position_)) return {};
     const auto done = keyspace_.change_recorded(changed.key, changed.kind, changed.what, changed.bytes);

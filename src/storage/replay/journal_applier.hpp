@@ -41,8 +41,10 @@ class JournalApplier {
   struct Counts {
     std::uint64_t operations = 0;
     std::uint64_t items = 0;
-    std::uint64_t items_left_out = 0;             // because the generation has them
-    std::map<LostKey, std::uint64_t> items_lost;  // for keys that are missing
+    std::uint64_t items_left_out = 0;  // because the generation has them
+    // For keys that are missing.
+    std::map<LostKey, std::uint64_t> items_lost;
+    std::map<LostKey, std::uint64_t> changes_lost;  // of values that have all their items by `changed`
   };
   // How an operation on a missing key is treated.
   enum class MissingKeys : std::uint8_t {
