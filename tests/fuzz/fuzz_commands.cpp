@@ -6,10 +6,11 @@
 //   byte    connection, in its lowest two bits
 //   byte    a row of the command table
 //   byte    the number of further words
-//   words   a byte below 0xc0: a word of the list below, by its number; else the word has as many bytes as
+//   words   a byte below 0xc0: a word of the lists below, by its number; else the word has as many bytes as
 //           the lowest five bits say, and they follow
 #include <sepal/command/run/scripts.hpp>
 #include <sepal/command/table/command_table.hpp>
+#include <sepal/cuckoo/foreign/redis_header.hpp>
 
 #include <array>
 #include <cstddef>
@@ -18,6 +19,7 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "../unit/command/world.hpp"
@@ -48,8 +50,8 @@ constexpr std::string_view known_words[] = {
     "allcommands", "nocommands", "+@all", "-@all", "+@bloom", "-@bloom", "+bf.add", "-bf.add", "+client|id",
     "-config|set", "(+bf.exists ~b)", "clearselectors", "reset", "&*", "resetchannels", "sanitize-payload",
     "AUTH", "PING", "BF.ADD", "BF.EXISTS", "BF.MADD", "DEL", "EVAL", "GET", "server", "memory", "everything",
-    "LADDR", "HELP", "RESET", "SAMPLES", "MAXLEN", "FIELDS", "CAPACITY", "SIZE", "FILTERS", "EXPANSION",
-    "return 1", "return KEYS", "return redis.call('BF.ADD', KEYS[1], ARGV[1])",
+    "BUCKETSIZE", "HELP", "RESET", "SAMPLES", "MAXLEN", "FIELDS", "MAXITERATIONS", "SIZE", "FILTERS",
+    "+@cuckoo", "return 1", "return KEYS", "return redis.call('BF.ADD', KEYS[1], ARGV[1])",
     "return redis.pcall('BF.MADD', 'a', 'x', 'y')",
     "redis.call('RENAME', 'a', 'b') return redis.call('BF.CARD', 'b')", "while true do end",
     "redis.call('BF.ADD', 'a', 'x') while true do pcall(redis.call, 'DEL', 'a') end",
@@ -66,8 +68,48 @@ constexpr std::string_view known_words[] = {
     // Payloads of DUMP for strings: "123", and thirty letters a.
     std::string_view("\x00\xc0\x7b\x0a\x00\x48\xe2\x53\xe1\x00\x7a\x67\xb9", 13),
     std::string_view(
-        "\x00\xc3\x09\x1e\x01\x61\x61\xe0\x11\x00\x01\x61\x61\x0a\x00\x45\x73\x7c\xbb\x2b\x64\x7b\xbb", 23)};
-static_assert(std::size(known_words) <= 0xc0, "a byte numbers each of them");
+        "\x00\xc3\x09\x1e\x01\x61\x61\xe0\x11\x00\x01\x61\x61\x0a\x00\x45\x73\x7c\xbb\x2b\x64\x7b\xbb", 23),
+    "cf-initial-size",
+    "redis.call('CF.INSERT', KEYS[1], 'ITEMS', 'a', 'b') return redis.call('CF.DEL', 'a', ARGV[1])"};
+
+constexpr std::uint8_t words_end = 0xc0;
+
+// A reply of CF.SCANDUMP: [iterator, piece].
+std::string piece_of(const std::string& reply) {
+  const std::size_t begin = reply.find('$') + 1;
+  return reply.substr(begin, reply.size() - begin - 1);
+}
+
+std::string iterator_of(const std::string& reply) {
+  const std::size_t begin = reply.find(':') + 1;
+  return reply.substr(begin, reply.find(',') - begin);
+}
+
+// What filters that delete are dumped as: a header and a piece of Sepal's own, a header of RedisBloom's, and
+// the payload of both.
+std::vector<std::string> dumped_words() {
+  World world({.memory_max = memory_bytes_max, .seed = 1});
+  world.send({"CF.RESERVE", "own", "8", "ERROR", "0.1"});
+  world.send({"CF.INSERT", "own", "ITEMS", "item", "item", "other"});
+  const auto header = sepal::cuckoo::encode_redis_header({.bucket_count = 4});
+  std::string theirs(reinterpret_cast<const char*>(header.data()), header.size());
+  world.send({"CF.LOADCHUNK", "theirs", "1", theirs});
+  world.send({"CF.INSERT", "theirs", "ITEMS", "item", "other"});
+  const std::string own = world.send({"CF.SCANDUMP", "own", "0"});
+  const std::string piece = world.send({"CF.SCANDUMP", "own", iterator_of(own)});
+  return {std::move(theirs), piece_of(own), piece_of(piece), world.send({"DUMP", "theirs"}).substr(1),
+          world.send({"DUMP", "own"}).substr(1)};
+}
+
+const std::vector<std::string>& all_words() {
+  static const std::vector<std::string> words = [] {
+    std::vector<std::string> all(std::begin(known_words), std::end(known_words));
+    for (std::string& dumped : dumped_words()) all.push_back(std::move(dumped));
+    if (all.size() > words_end) std::abort();  // a byte numbers each of them
+    return all;
+  }();
+  return words;
+}
 
 std::vector<const CommandSpec*> all_rows() {
   std::vector<const CommandSpec*> rows;
@@ -89,10 +131,9 @@ class Input {
     return value;
   }
   std::string_view word() {
-    constexpr std::uint8_t raw = 0xc0;
     constexpr std::uint8_t length_bits = 0x1f;
     const std::uint8_t first = byte();
-    if (first < raw) return known_words[first % std::size(known_words)];
+    if (first < words_end) return all_words()[first % all_words().size()];
     const std::string_view bytes = rest_.substr(0, first & length_bits);
     rest_.remove_prefix(bytes.size());
     return bytes;
@@ -140,6 +181,7 @@ void run(World& world, Input& input, const std::vector<const CommandSpec*>& rows
 
 SEPAL_FUZZ_TARGET(fuzz_commands) {
   static const std::vector<const CommandSpec*> rows = all_rows();
+  static_cast<void>(all_words());
   World world({.memory_max = memory_bytes_max, .seed = 1});
   world.services.logs = world.recording.all_logs();
   world.options.busy_reply_threshold = std::chrono::milliseconds(0);

@@ -330,13 +330,14 @@ Filter::Repeated Filter::repeat(const Fingerprint& record) {
   const auto ahead = static_cast<std::int32_t>(static_cast<std::uint32_t>(record.high) -
                                                static_cast<std::uint32_t>(cell->change_count()));
   const std::uint64_t number = cell->change_count() + static_cast<std::uint64_t>(std::int64_t{ahead});
-  // Below 0, or above what a cell takes: it wraps.
-  if (number > cell_count_max) {
+  const bool is_new = number > cell->loaded_change();
+  // Below 0, or above what a cell takes: it wraps. A cell that takes no more changes has made no record.
+  if (number > cell_count_max || (is_new && cell->is_worn_out())) {
     cell->unlock();
     return Repeated::impossible;
   }
   const Changer by{.memory = memory, .stills = *stills_, .account = account_, .recorded = number};
-  const Repeated outcome = number > cell->loaded_change() ? repeat_in(cell, record, at, by) : Repeated::done;
+  const Repeated outcome = is_new ? repeat_in(cell, record, at, by) : Repeated::done;
   cell->unlock();
   if (outcome == Repeated::no_memory) throw std::bad_alloc();
   return outcome;

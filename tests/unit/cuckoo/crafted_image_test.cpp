@@ -37,6 +37,7 @@ struct CellOf {
   std::uint64_t items = 0;
   Lines lines;
   std::uint64_t changes = 0;  // 0: as many as items
+  std::uint64_t removed = 0;
 };
 
 // As docs/formats.md has it.
@@ -48,7 +49,7 @@ void append(Bytes& body, const CellOf& cell) {
   FieldWriter head(std::span<std::byte>(body).subspan(at, head_bytes));
   head.integer(cell.first);
   head.integer(cell.changes == 0 ? cell.items : cell.changes);
-  head.integer(std::uint64_t{0});
+  head.integer(cell.removed);
   head.integer(cell.items);
   head.integer(std::uint32_t{0});
   head.integer(cell.shape.quotient_count());
@@ -114,6 +115,24 @@ TEST_CASE("a cell that says it had very many changes takes no more, and its imag
     const std::vector<std::string_view> items{"a", "b"};
     REQUIRE(filter->add(items, Filter::AddIf::always, memory, outcomes, nullptr));
     CHECK(filter->item_count() == 1 + (most - changes));
+    CHECK(loaded(planned, saved(*filter)) != nullptr);
+  }
+}
+
+TEST_CASE("a cell that says it lost very many items takes no records, and its image can be read") {
+  const Plan planned = *plan({.capacity = 100}, std::uint64_t{1} << 40);
+  const CellShape shape(planned.root_quotients, planned.layers[0].remainder_bits_first);
+  constexpr std::uint64_t most = std::uint64_t{1} << 48;
+  for (const std::uint64_t removed : {most - 1, most}) {
+    Bytes body;
+    append(body, {.shape = shape, .items = 1, .lines = lines_of(shape, Lines(1, 0)), .removed = removed});
+    const FilterPtr filter = loaded(planned, body);
+    REQUIRE(filter != nullptr);
+    // A removal, and behind it the add that it waits for.
+    constexpr std::uint64_t hash = std::uint64_t{1} << 62;
+    constexpr std::uint64_t removal = std::uint64_t{1} << 40;
+    const std::vector<Fingerprint> records{{.low = hash, .high = 3 | removal}, {.low = hash, .high = 2}};
+    CHECK(filter->repeat(records) == (removed < most));
     CHECK(loaded(planned, saved(*filter)) != nullptr);
   }
 }
