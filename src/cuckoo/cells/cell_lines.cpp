@@ -264,21 +264,27 @@ bool CellLines::remove(std::uint32_t quotient, std::uint64_t remainder) {
 }
 
 bool CellBuilder::add(std::uint32_t quotient, std::uint64_t remainder) {
+  const CellShape& shape = to_.shape();
+  const unsigned slots = shape.slots_per_line();
   const bool same_run = any_ && quotient == quotient_;
-  const CellLines::Slot slot = std::max(next_, quotient);
-  if (slot >= to_.slot_count()) return false;
-  const unsigned slots = to_.shape().slots_per_line();
-  const std::uint32_t last = to_.shape().line_of(slot);
-  for (std::uint32_t at = to_.shape().line_of(quotient) + 1; at <= last; ++at) {
-    const std::uint32_t taken = slot - at * slots + 1;
+  if (!same_run) home_ = to_.place(quotient);
+  const bool is_behind = next_.line > home_.line || (next_.line == home_.line && next_.slot > home_.slot);
+  const CellLines::Place at = is_behind ? next_ : home_;
+  if (at.line >= shape.line_count()) return false;
+  for (std::uint32_t line = home_.line + 1; line <= at.line; ++line) {
+    const std::uint32_t taken = (at.line - line) * slots + at.slot + 1;
     if (taken > CellLines::offset_max) return false;
-    to_.set_offset(at, taken);
+    to_.set_offset(line, taken);
   }
-  if (same_run) to_.set_run_end(slot - 1, false);
-  to_.set_remainder(slot, remainder);
-  to_.set_run_end(slot, true);
-  to_.set_occupied(quotient, true);
-  next_ = slot + 1;
+  if (same_run) store_bits(to_.line(last_.line), to_.run_ends_at() + last_.slot, 1, 0);
+  const Line line = to_.line(at.line);
+  const unsigned bits = shape.remainder_bits();
+  store_bits(line, to_.remainders_at() + at.slot * bits, bits, remainder);
+  store_bits(line, to_.run_ends_at() + at.slot, 1, 1);
+  if (!same_run) store_bits(to_.line(home_.line), CellLines::occupied_at + home_.slot, 1, 1);
+  last_ = at;
+  next_ = at.slot + 1 == slots ? CellLines::Place{.line = at.line + 1, .slot = 0}
+                               : CellLines::Place{.line = at.line, .slot = at.slot + 1};
   quotient_ = quotient;
   any_ = true;
   return true;

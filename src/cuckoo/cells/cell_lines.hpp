@@ -233,26 +233,32 @@ class CellBuilder {
 
  private:
   CellLines to_;
-  CellLines::Slot next_ = 0;  // behind the last entry
+  CellLines::Place last_{};  // of the last entry
+  CellLines::Place next_{};  // behind it
+  CellLines::Place home_{};  // of its quotient
   std::uint32_t quotient_ = 0;
   bool any_ = false;
 };
 
 template <class To>
 bool CellLines::each(To to) const {
+  const unsigned slots = shape_.slots_per_line();
+  const unsigned bits = shape_.remainder_bits();
   const std::uint32_t line_count = shape_.line_count();
-  Slot next = 0;
+  Place next{};  // behind the last run
   for (std::uint32_t at = 0; at < line_count; ++at) {
     for (std::uint64_t left = occupied(at); left != 0; left &= left - 1) {
-      const Slot quotient = at * shape_.slots_per_line() + static_cast<unsigned>(std::countr_zero(left));
+      const auto home = static_cast<unsigned>(std::countr_zero(left));
+      const Slot quotient = at * slots + home;
       if (quotient >= shape_.quotient_count()) return false;
-      Slot slot = next > quotient ? next : quotient;
-      for (;; ++slot) {
-        if (slot >= slot_count()) return false;
-        to(quotient, remainder(slot));
-        if (is_run_end(slot)) break;
+      if (next.line < at) next = {.line = at, .slot = home};
+      if (next.line == at && next.slot < home) next.slot = home;
+      for (bool ends = false; !ends;) {
+        if (next.line >= line_count) return false;
+        to(quotient, load_bits(line(next.line), remainders_at() + next.slot * bits, bits));
+        ends = load_bits(line(next.line), run_ends_at() + next.slot, 1) != 0;
+        if (++next.slot == slots) next = {.line = next.line + 1, .slot = 0};
       }
-      next = slot + 1;
     }
   }
   return true;
