@@ -17,6 +17,7 @@
 #include <sepal/base/spin_lock.hpp>
 #include <sepal/bloom/filter/usage.hpp>
 #include <sepal/bloom/plan/layer_plan.hpp>
+#include <sepal/value/bitmap.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -28,11 +29,12 @@
 #include <span>
 #include <string_view>
 
-#include "bloom/filter/bitmap.hpp"
 #include "bloom/filter/shards.hpp"
 #include "bloom/kernel/kernels.hpp"
 
 namespace sepal::bloom {
+
+using value::Bitmap;
 
 enum class Added : std::uint8_t { yes, present, no_room };
 

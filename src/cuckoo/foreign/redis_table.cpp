@@ -8,6 +8,7 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/hash.hpp>
 #include <sepal/cuckoo/foreign/redis_table.hpp>
+#include <sepal/value/bitmap.hpp>
 #include <sepal/value/heap.hpp>
 
 #include <algorithm>
@@ -21,19 +22,34 @@ namespace {
 constexpr std::uint8_t empty_slot = 0;
 constexpr std::uint64_t cut_slots_min = std::uint64_t{1} << 32;
 
+constexpr std::uint64_t whole_words(std::uint64_t bytes) {
+  constexpr std::uint64_t word_bytes = sizeof(std::uint64_t);
+  return (bytes + word_bytes - 1) / word_bytes * word_bytes;
+}
+
 }  // namespace
 
 RedisSlotsPtr RedisSlots::make(std::uint64_t byte_count) {
-  void* const allocated = value::heap_allocate(sizeof(RedisSlots) + byte_count);
-  return allocated == nullptr ? nullptr : new (allocated) RedisSlots;
+  const std::uint64_t bytes = sizeof(RedisSlots) + byte_count;
+  if (const std::uint64_t whole = whole_words(bytes); value::Bitmap::is_mapped(whole)) {
+    auto mapped = value::Bitmap::allocate(whole, value::Paging::small);
+    return mapped ? new (mapped->release()) RedisSlots(whole) : nullptr;
+  }
+  void* const allocated = value::heap_allocate(bytes);
+  return allocated == nullptr ? nullptr : new (allocated) RedisSlots(0);
 }
 
 std::uint64_t RedisSlots::footprint(std::uint64_t byte_count) {
-  return value::heap_footprint(sizeof(RedisSlots) + byte_count);
+  const std::uint64_t bytes = sizeof(RedisSlots) + byte_count;
+  const std::uint64_t whole = whole_words(bytes);
+  return value::Bitmap::is_mapped(whole) ? value::Bitmap::footprint(whole) : value::heap_footprint(bytes);
 }
 
-void RedisSlots::operator delete(void* allocated) {
-  value::heap_release(allocated);
+void RedisSlots::operator delete(RedisSlots* slots, std::destroying_delete_t) {
+  const std::uint64_t mapped_bytes = slots->mapped_bytes_;
+  slots->~RedisSlots();
+  if (mapped_bytes == 0) return value::heap_release(slots);
+  (void)value::Bitmap::taken(reinterpret_cast<std::uint64_t*>(slots), mapped_bytes);
 }
 
 Result<RedisTable> RedisTable::make(const RedisHeader& header, const value::Limits& limits) {

@@ -38,12 +38,17 @@
 #include <string_view>
 #include <vector>
 
+namespace sepal::value {
+enum class Paging : std::uint8_t;
+}  // namespace sepal::value
+
 namespace sepal::bloom {
+
+using value::Paging;
 
 class Layer;
 class LayerList;
 class LayerStack;
-enum class Paging : std::uint8_t;
 
 inline constexpr std::uint32_t expansion_max = 32768;
 

@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -40,13 +41,15 @@ class RedisSlots final : public boost::intrusive_ref_counter<RedisSlots, boost::
   static RedisSlotsPtr make(std::uint64_t byte_count);
   // The memory that make() takes.
   static std::uint64_t footprint(std::uint64_t byte_count);
-  static void operator delete(void* allocated);
+  static void operator delete(RedisSlots* slots, std::destroying_delete_t);
 
   [[nodiscard]] std::uint8_t* bytes() { return reinterpret_cast<std::uint8_t*>(this + 1); }
   [[nodiscard]] const std::uint8_t* bytes() const { return reinterpret_cast<const std::uint8_t*>(this + 1); }
 
  private:
-  RedisSlots() = default;
+  explicit RedisSlots(std::uint64_t mapped_bytes) : mapped_bytes_(mapped_bytes) {}
+
+  const std::uint64_t mapped_bytes_;  // with this object; 0: both are from the heap
 };
 
 // Members that are const may be called by many threads at once, the others by one thread while no other calls

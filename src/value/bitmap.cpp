@@ -15,16 +15,15 @@
 //
 // The mapping counts against the machine's commit limit. So a bitmap that cannot fit is refused here; else
 // the kernel would kill the process when it touches the bitmap.
-#include "bloom/filter/bitmap.hpp"
-
 #include <sepal/base/assert.hpp>
+#include <sepal/value/bitmap.hpp>
 #include <sepal/value/heap.hpp>
 
 #include <algorithm>
 #include <array>
 #include <sys/mman.h>
 
-namespace sepal::bloom {
+namespace sepal::value {
 namespace {
 
 // System headers older than the kernel lack the name.
@@ -91,13 +90,13 @@ std::optional<Bitmap> Bitmap::allocate(std::uint64_t bytes, Paging paging) {
     if (mapped == MAP_FAILED) return std::nullopt;
     return Bitmap(static_cast<std::uint64_t*>(mapped), bytes);
   }
-  void* const allocated = value::heap_allocate_lines(rounded_up(bytes, cache_line_bytes));
+  void* const allocated = heap_allocate_lines(rounded_up(bytes, cache_line_bytes));
   if (allocated == nullptr) return std::nullopt;
   return Bitmap(static_cast<std::uint64_t*>(allocated), bytes);
 }
 
 bool Bitmap::is_mapped(std::uint64_t bytes) {
-  return bytes >= mapped_bytes_min && !value::host_allocates();
+  return bytes >= mapped_bytes_min && !host_allocates();
 }
 
 std::uint64_t Bitmap::piece_count() const {
@@ -132,13 +131,13 @@ void Bitmap::move_to_huge_page(std::uint64_t piece) const {
 
 std::uint64_t Bitmap::footprint(std::uint64_t bytes) {
   if (is_mapped(bytes)) return rounded_up(bytes, page_bytes);
-  return value::heap_footprint(value::heap_line_bytes(rounded_up(bytes, cache_line_bytes)));
+  return heap_footprint(heap_line_bytes(rounded_up(bytes, cache_line_bytes)));
 }
 
 Bitmap::~Bitmap() {
   if (words_ == nullptr) return;
   if (!is_mapped(bytes_)) {
-    value::heap_release_lines(words_);
+    heap_release_lines(words_);
     return;
   }
   char* const begin = reinterpret_cast<char*>(words_);
@@ -149,4 +148,4 @@ Bitmap::~Bitmap() {
   (void)munmap(begin, bytes);
 }
 
-}  // namespace sepal::bloom
+}  // namespace sepal::value

@@ -1,11 +1,12 @@
-// Zeroed memory for the bits of a layer that is too large to keep them beside its header. See bitmap.cpp.
+// Zeroed memory for the bits of a value. If they are many, making them takes no time, and they take memory
+// only as they are touched. See bitmap.cpp.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <utility>
 
-namespace sepal::bloom {
+namespace sepal::value {
 
 // The pages that a large bitmap begins in. See bitmap.cpp.
 enum class Paging : std::uint8_t {
@@ -29,7 +30,13 @@ class Bitmap {
 
   [[nodiscard]] std::uint64_t* words() const { return words_; }
 
-  // As the members of LayerView.
+  // The words without their owner, and back: `bytes` as in allocate().
+  [[nodiscard]] std::uint64_t* release() { return std::exchange(words_, nullptr); }
+  [[nodiscard]] static Bitmap taken(std::uint64_t* released, std::uint64_t bytes) {
+    return {released, bytes};
+  }
+
+  // As the members of bloom::LayerView.
   [[nodiscard]] std::uint64_t piece_count() const;
   [[nodiscard]] bool in_use(std::uint64_t piece) const;
   void move_to_huge_page(std::uint64_t piece) const;
@@ -43,4 +50,4 @@ class Bitmap {
   std::uint64_t bytes_;
 };
 
-}  // namespace sepal::bloom
+}  // namespace sepal::value
