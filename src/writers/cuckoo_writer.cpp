@@ -82,6 +82,15 @@ bool remove(Mutator& changes, DatabaseKey key, CuckooFilter& filter, std::span<c
   return filter.remove(items, memory, removed, &recorder);
 }
 
+cuckoo::PieceOutcome load_some(Mutator& changes, DatabaseKey key, CuckooFilter& filter,
+                               cuckoo::PieceLoad& piece) noexcept {
+  changes.note_change();
+  KeyedMemory memory(changes, key.database);
+  if (changes.log() == nullptr) return filter.load_some(piece, memory, nullptr);
+  KeyRecorder recorder(*changes.log(), key, filter);
+  return filter.load_some(piece, memory, &recorder);
+}
+
 Result<CuckooFilter*> create(Mutator& changes, DatabaseKey key, const CuckooCreation& creation,
                              std::vector<CuckooFilter::AddOutcome>& outcomes) noexcept {
   Keyspace& keyspace = changes.keyspace();
@@ -122,15 +131,6 @@ Result<void> create(Mutator& changes, DatabaseKey key, const cuckoo::Plan& plan,
       .key = key, .kind = value::Kind::cuckoo, .head = record, .deadline = keyspace::no_deadline});
   changes.insert(place, std::move(*made), keyspace::no_deadline);
   return {};
-}
-
-cuckoo::PieceOutcome load_piece(Mutator& changes, DatabaseKey key, CuckooFilter& filter,
-                                std::span<const std::byte> bytes) noexcept {
-  changes.note_change();
-  KeyedMemory memory(changes, key.database);
-  if (changes.log() == nullptr) return filter.load_piece(bytes, memory, nullptr);
-  KeyRecorder recorder(*changes.log(), key, filter);
-  return filter.load_piece(bytes, memory, &recorder);
 }
 
 void compact(Mutator& changes, DatabaseKey key, CuckooFilter& filter) noexcept {

@@ -25,6 +25,10 @@ namespace sepal::writers {
 [[nodiscard]] bool remove(keyspace::Mutator& changes, keyspace::DatabaseKey key, cuckoo::Filter& filter,
                           std::span<const std::string_view> items, std::span<bool> removed) noexcept;
 
+// As cuckoo::Filter::load_some. The key names `filter`.
+[[nodiscard]] cuckoo::PieceOutcome load_some(keyspace::Mutator& changes, keyspace::DatabaseKey key,
+                                             cuckoo::Filter& filter, cuckoo::PieceLoad& piece) noexcept;
+
 // --- of one key; the caller does not hold its lock --------------------------------------------------------
 
 struct CuckooCreation {
@@ -41,16 +45,11 @@ Result<cuckoo::Filter*> create(keyspace::Mutator& changes, keyspace::DatabaseKey
                                const CuckooCreation& creation,
                                std::vector<cuckoo::Filter::AddOutcome>& outcomes) noexcept;
 
-// --- exclusive
-// ----------------------------------------------------------------------------------------------
+// --- exclusive --------------------------------------------------------------------------------------------
 
 // Makes an empty filter with this plan under a key, for pieces that follow. Errors: as create().
 Result<void> create(keyspace::Mutator& changes, keyspace::DatabaseKey key, const cuckoo::Plan& plan,
                     WallTime now) noexcept;
-// As cuckoo::Filter::load_piece. The key names `filter`.
-[[nodiscard]] cuckoo::PieceOutcome load_piece(keyspace::Mutator& changes, keyspace::DatabaseKey key,
-                                              cuckoo::Filter& filter,
-                                              std::span<const std::byte> bytes) noexcept;
 // CF.COMPACT. The key names `filter`.
 void compact(keyspace::Mutator& changes, keyspace::DatabaseKey key, cuckoo::Filter& filter) noexcept;
 

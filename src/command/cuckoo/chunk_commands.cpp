@@ -108,14 +108,39 @@ Next load_header(Context& context, std::span<const std::byte> bytes) {
                                               *header, context.now));
 }
 
+class LoadingPiece final : public PartialRun::Own {
+ public:
+  explicit LoadingPiece(const cuckoo::Filter& to) : load(to) {}
+  [[nodiscard]] std::uint64_t byte_count() const override { return sizeof *this + load.byte_count(); }
+
+  cuckoo::PieceLoad load;
+};
+
+// A part is a step of the load (cuckoo/native/pieces.hpp).
+cuckoo::PieceOutcome load_part(Context& context, cuckoo::Filter& filter, std::span<const std::byte> bytes) {
+  if (context.partial == nullptr) {
+    auto piece = std::make_unique<LoadingPiece>(filter);
+    const auto outcome = piece->load.read(bytes);
+    if (outcome != cuckoo::PieceOutcome::more) return outcome;
+    context.partial = std::make_unique<PartialRun>();
+    context.partial->own = std::move(piece);
+    return outcome;
+  }
+  cuckoo::PieceLoad& load = static_cast<LoadingPiece&>(*context.partial->own).load;
+  const std::uint64_t before = load.added_count();
+  const auto outcome = writers::load_some(
+      context.changes, {.database = context.client.database, .key = context.words[1]}, filter, load);
+  context.stats.other_changes.add(load.added_count() - before);
+  context.partial->cursor = load.added_count();
+  return outcome;
+}
+
 Next load_own_chunk(Context& context, cuckoo::Filter& filter, std::span<const std::byte> bytes) {
-  if (!context.alone) return Next::need_alone;
-  const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-  const cuckoo::PieceOutcome outcome = writers::load_piece(context.changes, key, filter, bytes);
-  // Of a piece that is refused, some entries may be in the filter.
-  context.stats.other_changes.add(1);
-  switch (outcome) {
+  switch (load_part(context, filter, bytes)) {
+    case cuckoo::PieceOutcome::more: return Next::more;
     case cuckoo::PieceOutcome::loaded: return answer_ok(context);
+    case cuckoo::PieceOutcome::losing_key: return Next::need_alone;
+    case cuckoo::PieceOutcome::gone: return refuse(context, cf_text::not_found);
     case cuckoo::PieceOutcome::there: return refuse(context, cf_text::chunk_there);
     case cuckoo::PieceOutcome::too_many_copies: return refuse(context, cf_text::too_many_copies);
     case cuckoo::PieceOutcome::full: return refuse(context, cf_text::full);
@@ -130,6 +155,9 @@ Next load_chunk(Context& context, std::int64_t iterator, std::span<const std::by
   if (found == nullptr) return refuse(context, cf_text::not_found);
   if (refuses_other_than_cuckoo(context, found)) return Next::done;
   const cuckoo::Found known(found);
+  // A filter of the other kind had the key when the first part ran.
+  if (context.partial != nullptr && (context.partial->own != nullptr) != (known.own != nullptr))
+    return refuse(context, cf_text::not_found);
   if (known.own != nullptr) return load_own_chunk(context, *known.own, bytes);
   auto* const filter = known.of_redis;
   if (!cuckoo::redis_place_of(filter->header(), iterator, bytes.size()))
@@ -159,7 +187,8 @@ std::uint64_t records_chunk(const RecordAsk& ask) {
       ask.in_transaction ? std::numeric_limits<std::uint64_t>::max() : at_once_bytes_max;
   const std::size_t key_bytes = std::min(ask.words[1].size(), keyspace::key_bytes_max);
   if (cuckoo::begins_cells_piece(std::as_bytes(std::span(ask.words[3]))))
-    return writers::record_bytes_of_cuckoo(key_bytes, cuckoo::piece_copies_max);
+    return writers::record_bytes_of_cuckoo(
+        key_bytes, ask.in_transaction ? cuckoo::piece_copies_max : cuckoo::piece_step_max);
   return writers::record_bytes_of_redis_chunk(key_bytes,
                                               std::min<std::uint64_t>(ask.words[3].size(), bytes_max));
 }

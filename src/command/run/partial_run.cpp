@@ -85,7 +85,8 @@ void PartialRun::append_source(std::unique_ptr<const resp::Source> source, std::
 // The keys are few, and each was in memory before. Only their list counts.
 std::uint64_t PartialRun::byte_count() const {
   return keys.capacity() * sizeof(std::string) + elements.capacity() + bytes.capacity() +
-         pieces.capacity() * sizeof(resp::Piece) + memory_of_pieces_;
+         pieces.capacity() * sizeof(resp::Piece) + memory_of_pieces_ +
+         (own == nullptr ? 0 : own->byte_count());
 }
 
 // A short array is copied into the reply. The pieces of a long one are handed over, and the reply is filled

@@ -14,24 +14,31 @@ namespace {
 constexpr std::size_t fields_bytes = 51;
 constexpr std::size_t extra_bytes = 16;
 
-// Counts the entries. They must, written anew, give the lines. Errors: damaged, out_of_memory.
-Result<void> check_lines(CellRecord& cell, std::uint64_t& entries) {
+// Counts the entries. With `entries`, appends them there, and believes the lines if each entry can be read.
+// Else the entries must, written anew, give the lines. Errors: damaged, out_of_memory.
+Result<void> check_lines(CellRecord& cell, std::uint64_t& count, std::vector<std::uint64_t>* entries) {
   const CellShape& shape = cell.form.shape;
-  const Lines again = make_lines(shape.byte_count());
-  if (again == nullptr) return fail(Errc::out_of_memory);
+  const Lines again = entries == nullptr ? make_lines(shape.byte_count()) : nullptr;
+  if (entries == nullptr && again == nullptr) return fail(Errc::out_of_memory);
+  if (entries != nullptr) entries->reserve(entries->size() + shape.quotient_count());
   CellBuilder builder(CellLines(shape, again.get()));
-  entries = 0;
+  count = 0;
   std::uint32_t copies = 0;
   bool right = true;
   const bool whole = CellLines(shape, cell.lines).each([&](std::uint32_t quotient, std::uint64_t remainder) {
     const std::uint64_t number = std::uint64_t{quotient} << shape.remainder_bits() | remainder;
     copies = number + 1 == cell.entries_end ? copies + 1 : 1;
-    right = right && number + 1 >= cell.entries_end && copies <= copies_in_slots &&
-            builder.add(quotient, remainder);
+    right = right && number + 1 >= cell.entries_end && copies <= copies_in_slots;
     cell.entries_end = number + 1;
-    ++entries;
+    ++count;
+    if (entries != nullptr) {
+      entries->push_back(number);
+    } else {
+      right = right && builder.add(quotient, remainder);
+    }
   });
-  if (whole && right && std::memcmp(cell.lines, again.get(), shape.byte_count()) == 0) return {};
+  const bool same = again == nullptr || std::memcmp(cell.lines, again.get(), shape.byte_count()) == 0;
+  if (whole && right && same) return {};
   return damaged("the lines of a cell are not those of its entries");
 }
 
@@ -106,7 +113,7 @@ void encode_cell(const Cell& cell, std::span<std::byte> into) {
   }
 }
 
-Result<CellRecord> decode_cell(std::span<std::byte> bytes) {
+Result<CellRecord> decode_cell(std::span<std::byte> bytes, std::vector<std::uint64_t>* entries) {
   if (bytes.size() < cell_head_bytes) return damaged("a cell of a filter is cut short");
   const auto zeros = bytes.first(cell_head_bytes).subspan(fields_bytes);
   FieldReader head(bytes);
@@ -136,6 +143,8 @@ Result<CellRecord> decode_cell(std::span<std::byte> bytes) {
   if ((bytes_of_lines != 0 && bytes_of_lines != cell.form.shape.byte_count()) ||
       cell.byte_count > bytes.size())
     return damaged("a cell of a filter has another length than its head says");
+  // So the cells of an image have bytes in proportion to the memory that they take.
+  if (depth != 0 && bytes_of_lines == 0) return damaged("a cell of a filter was split, and has no lines");
   if (bytes_of_lines != 0)
     cell.lines = reinterpret_cast<std::uint64_t*>(bytes.subspan(cell_head_bytes).data());
   FieldReader extras(bytes.subspan(cell_head_bytes + bytes_of_lines));
@@ -147,7 +156,7 @@ Result<CellRecord> decode_cell(std::span<std::byte> bytes) {
   std::uint64_t in_slots = 0;
   std::uint64_t beside = 0;
   if (cell.lines != nullptr) {
-    if (auto right = check_lines(cell, in_slots); !right) return right.error();
+    if (auto right = check_lines(cell, in_slots, entries); !right) return right.error();
   }
   if (!are_right(cell.extras, cell.form.shape, cell.lines, beside) || beside > cell.items ||
       cell.items - beside != in_slots)

@@ -22,20 +22,18 @@ namespace sepal::cuckoo {
 // their own, and their part of the body is given back to the system while it is read: so a large filter is
 // not in memory twice.
 struct Filter::Body {
-  Lines bytes;
+  value::Bitmap lines;
   std::uint64_t byte_count = 0;
   bool stays = false;  // there is a fixed layer
   std::uint64_t given_back = 0;
   std::byte* not_given = nullptr;  // behind fixed layers and what was given back
 
-  [[nodiscard]] std::uint64_t footprint() const {
-    return value::heap_footprint(value::heap_line_bytes(byte_count));
-  }
+  [[nodiscard]] std::uint64_t footprint() const { return value::Bitmap::footprint(byte_count); }
   // The cells of layers that grow are read up to here.
   void give_back(std::byte* end);
 
   [[nodiscard]] std::span<std::byte> all() const {
-    return std::as_writable_bytes(std::span(bytes.get(), byte_count / sizeof(std::uint64_t)));
+    return std::as_writable_bytes(std::span(lines.words(), byte_count / sizeof(std::uint64_t)));
   }
 };
 
@@ -59,7 +57,9 @@ struct CellRecord {
   std::size_t byte_count = 0;
 };
 // The record at the begin of the bytes, which are aligned as lines. Checks all that concerns the cell alone,
-// also that its lines are what its entries make them. Errors: damaged, out_of_memory.
-[[nodiscard]] Result<CellRecord> decode_cell(std::span<std::byte> bytes);
+// also that its lines are what its entries make them. With `entries` the lines themselves are of no use: its
+// entries in slots are appended there. Errors: damaged, out_of_memory.
+[[nodiscard]] Result<CellRecord> decode_cell(std::span<std::byte> bytes,
+                                             std::vector<std::uint64_t>* entries = nullptr);
 
 }  // namespace sepal::cuckoo

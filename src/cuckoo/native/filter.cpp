@@ -65,6 +65,13 @@ Layer* Filter::layer_made(std::uint32_t index, Memory& memory) {
   return layer;
 }
 
+Layer* Filter::layers_made(std::uint32_t index, Memory& memory) {
+  Layer* made = nullptr;
+  for (std::uint32_t each = 0; each <= index; ++each)
+    if ((made = layer_made(each, memory)) == nullptr) break;
+  return made;
+}
+
 // --- look-ups ---------------------------------------------------------------------------------------------
 
 // In windows: the cells of all items of a window are fetched together, then their lines, then the steps are
@@ -322,8 +329,7 @@ Filter::Repeated Filter::repeat(const Fingerprint& record) {
   const std::uint32_t index = layer_of(record);
   if (index >= plan_.layer_count || record.high >> (removed_bit + 1) != 0) return Repeated::impossible;
   OwnMemory memory;
-  for (std::uint32_t made = 0; made <= index; ++made)
-    if (layer_made(made, memory) == nullptr) throw std::bad_alloc();
+  if (layers_made(index, memory) == nullptr) throw std::bad_alloc();
   const ItemPlace at = cuckoo::place_of(record.low, plan_.root_count);
   Cell* cell = &layer(index).lock(at);
   // The whole number is the one next to the last that was seen.

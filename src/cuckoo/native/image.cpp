@@ -92,9 +92,11 @@ std::unique_ptr<value::Still> Filter::freeze() const {
 Result<FilterPtr> Filter::make(const Plan& plan, std::uint64_t forgotten, std::uint64_t body_bytes) {
   FilterPtr filter(new Filter(plan));
   filter->forgotten_.store(forgotten, std::memory_order_relaxed);
-  filter->body_ = std::make_unique<Body>(
-      Body{.bytes = make_lines(static_cast<std::size_t>(body_bytes)), .byte_count = body_bytes});
-  if (filter->body_->bytes == nullptr) return fail(Errc::out_of_memory);
+  // The body of a layer that grows goes back piece by piece, and huge pages would have to be split for that.
+  const auto paging = plan.layers[0].fixed() ? value::Paging::huge : value::Paging::small;
+  auto lines = value::Bitmap::allocate(body_bytes, paging);
+  if (!lines) return fail(Errc::out_of_memory);
+  filter->body_ = std::make_unique<Body>(Body{.lines = std::move(*lines), .byte_count = body_bytes});
   filter->take_own(filter->body_->footprint());
   return filter;
 }
@@ -143,7 +145,7 @@ Result<std::unique_ptr<Layer>> Filter::load_layer(std::uint32_t index, std::span
     left = left.subspan(record_bytes);
     if (!fixed) body_->give_back(left.data());
   }
-  if (!made->complete()) return damaged("the cells of a filter do not cover a layer");
+  if (auto covered = made->complete(); !covered) return covered.error();
   bytes += made->head_bytes();
   return made;
 }

@@ -72,7 +72,7 @@ std::uint64_t Layer::byte_count(const Plan& plan, std::uint32_t index) {
   const std::uint64_t heads = head_bytes(plan.root_count, plan.root_count);
   if (!layer.fixed()) return heads;
   const CellShape shape(plan.root_quotients, layer.remainder_bits_first);
-  return heads + static_cast<std::uint64_t>(footprint(shape.byte_count() * plan.root_count));
+  return heads + value::Bitmap::footprint(shape.byte_count() * plan.root_count);
 }
 
 std::unique_ptr<Layer> Layer::make_empty(const Plan& plan, std::uint32_t index) {
@@ -84,16 +84,16 @@ std::unique_ptr<Layer> Layer::make(const Plan& plan, std::uint32_t index) {
   const Cell::Form form{.shape = layer->shape_of(0, layer->plan().remainder_bits_first)};
   const std::size_t bytes_of_lines = form.shape.byte_count();
   if (layer->plan().fixed()) {
-    layer->lines_ = make_lines(bytes_of_lines * plan.root_count);
-    if (layer->lines_ == nullptr) return nullptr;
+    auto lines = value::Bitmap::allocate(bytes_of_lines * plan.root_count, value::Paging::small);
+    if (!lines) return nullptr;
+    layer->lines_.emplace(std::move(*lines));
   }
   layer->cells_.reserve(plan.root_count);
   for (std::uint32_t root = 0; root < plan.root_count; ++root)
-    layer->add_loaded(form, 0, root,
-                      layer->lines_ == nullptr
-                          ? nullptr
-                          : layer->lines_.get() + bytes_of_lines / sizeof(std::uint64_t) * root);
-  const bool covered = layer->complete();
+    layer->add_loaded(
+        form, 0, root,
+        !layer->lines_ ? nullptr : layer->lines_->words() + bytes_of_lines / sizeof(std::uint64_t) * root);
+  const auto covered = layer->complete();
   SEPAL_ASSERT(covered, "the roots of a layer do not cover it");
   return layer;
 }
@@ -114,10 +114,12 @@ Cell& Layer::add_loaded(const Cell::Form& form, std::uint64_t first, std::uint32
   return cell;
 }
 
-bool Layer::complete() {
+Result<void> Layer::complete() {
+  const auto not_covered = [] { return damaged("the cells of a filter do not cover a layer"); };
   unsigned depth = 0;
   for (const auto& cell : cells_) depth = std::max<unsigned>(depth, cell->form().depth);
-  if (!may_be_as_deep(depth, cells_.size())) return false;
+  if (!may_be_as_deep(depth, cells_.size()))
+    return damaged("a cell of a filter is much deeper than those beside it");
   auto directory = std::make_unique<Directory>(plan_.root_count, depth);
   std::size_t next = 0;
   for (const auto& cell : cells_) {
@@ -125,14 +127,14 @@ bool Layer::complete() {
     if (cell->root() >= plan_.root_count ||
         directory->index({.root = cell->root(), .fraction = cell->first()}) != next ||
         count > directory->cells.size() - next)
-      return false;
+      return not_covered();
     for (std::size_t at = 0; at < count; ++at)
       directory->cells[next++].store(cell.get(), std::memory_order_relaxed);
   }
-  if (next != directory->cells.size()) return false;
+  if (next != directory->cells.size()) return not_covered();
   first_ = cells_.front().get();
   delete directory_.exchange(directory.release(), std::memory_order_release);
-  return true;
+  return {};
 }
 
 // --- look-ups ---------------------------------------------------------------------------------------------

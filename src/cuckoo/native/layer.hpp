@@ -8,11 +8,13 @@
 // in its range, and the reader loads the directory again.
 #pragma once
 
+#include <sepal/base/result.hpp>
 #include <sepal/base/spin_lock.hpp>
 #include <sepal/cuckoo/native/memory.hpp>
 #include <sepal/cuckoo/native/plan.hpp>
-#include <sepal/value/heap.hpp>
+#include <sepal/value/bitmap.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -146,8 +148,9 @@ class Layer {
   Cell& add_loaded(const Cell::Form& form, std::uint64_t first, std::uint32_t root, std::uint64_t* lines);
   // Whether a cell of this layer can have this form, and entries below this.
   [[nodiscard]] bool may_have(const Cell::Form& form, std::uint64_t entries_end) const;
-  // Call it behind the last. False if the cells do not cover the layer, or some of it twice.
-  [[nodiscard]] bool complete();
+  // Call it behind the last. Errors: damaged, if the cells do not cover the layer, or some of it twice, or
+  // are much deeper than the average.
+  Result<void> complete();
 
  private:
   static constexpr std::size_t cells_ahead = 8;
@@ -180,10 +183,13 @@ class Layer {
             .remainder = number & low_bits(form.shape.remainder_bits())};
   }
   // The directory has an entry for each range of the deepest cell, so it must not be much deeper than the
-  // average: hashes are spread evenly, but for items that someone chooses, and for images that someone makes.
+  // average. Hashes are spread evenly. But a client that loads pieces begins with the cells of one range,
+  // which are as deep as those of the whole filter: a directory of 1 MiB suffices for billions of items. And
+  // someone may choose items, or make an image, to let a filter take much memory.
   [[nodiscard]] bool may_be_as_deep(unsigned depth, std::size_t cell_count) const {
-    constexpr std::uint64_t entries_a_cell = 64;
-    const std::uint64_t entries_max = entries_a_cell * cell_count;
+    constexpr std::uint64_t entries_a_cell = 8;
+    constexpr std::uint64_t entries_of_any = std::uint64_t{1} << 17;
+    const std::uint64_t entries_max = std::max(entries_of_any, entries_a_cell * cell_count);
     return plan_.root_count <= entries_max && depth < word_bits / 2 &&
            std::uint64_t{plan_.root_count} << depth <= entries_max;
   }
@@ -210,7 +216,7 @@ class Layer {
   SpinLock directory_lock_;
   std::vector<std::unique_ptr<Cell>> cells_;  // all; guarded by directory_lock_
   Cell* first_ = nullptr;                     // from complete() on
-  Lines lines_;                               // of the cells of a fixed layer
+  std::optional<value::Bitmap> lines_;        // of the cells of a fixed layer
 };
 
 }  // namespace sepal::cuckoo

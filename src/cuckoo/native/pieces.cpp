@@ -6,8 +6,11 @@
 #include <sepal/cuckoo/native/pieces.hpp>
 
 #include <algorithm>
+#include <array>
+#include <new>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "cuckoo/native/body.hpp"
 #include "cuckoo/native/layer.hpp"
@@ -133,100 +136,160 @@ std::optional<CellsPiece> Filter::piece_at(std::uint64_t place) const {
   return piece;
 }
 
-// An entry of a piece, as an item that has it.
-struct Filter::LoadedEntry {
-  Layer* layer;
-  std::uint32_t index;
-  std::uint64_t hash;
-  ItemPlace at;
-  std::uint64_t copies;
+// --- loads ------------------------------------------------------------------------------------------------
+
+struct PieceLoad::State {
+  explicit State(const Filter& to) : filter(to.identity()), plan(to.plan()) {}
+
+  struct ItsCell {
+    Cell::Form form;
+    std::uint64_t first;
+    std::uint32_t root;
+    std::uint32_t layer;
+  };
+  struct Item {
+    std::uint64_t hash;  // of an item that has the entry; before the look-up, the entry
+    std::uint32_t copies;
+    std::uint32_t cell;
+  };
+  // `slots`: the entries in slots. Errors: damaged.
+  Result<void> take(const CellRecord& cell, std::span<const std::uint64_t> slots);
+
+  const std::uint64_t filter;  // its identity
+  const Plan plan;
+  std::array<std::unique_ptr<const Layer>, layer_count_max> layers;  // without cells: they know the shapes
+  std::vector<ItsCell> cells;
+  std::vector<Item> items;
+  std::uint64_t copy_count = 0;  // of all items
+  std::size_t looked_up = 0;
+  std::size_t added = 0;
+  std::uint32_t copies_added = 0;  // of the item behind those
+  std::uint64_t all_added = 0;
 };
 
-// Takes the entries of a cell. False: they are none of a cell with this range.
-bool Filter::take_entries(const CellRecord& cell, std::vector<LoadedEntry>& entries) const {
-  Layer& its = layer(cell.layer);
-  bool right = true;
-  const auto take = [&](std::uint64_t entry, std::uint64_t count) {
-    const auto hash = its.hash_of(cell.form, cell.first, cell.root, entry);
-    right = right && hash.has_value();
-    if (!hash) return;
-    entries.push_back({.layer = &its,
-                       .index = cell.layer,
-                       .hash = *hash,
-                       .at = cuckoo::place_of(*hash, plan_.root_count),
-                       .copies = count});
-  };
-  const unsigned remainder_bits = cell.form.shape.remainder_bits();
-  const auto take_slot = [&](std::uint32_t quotient, std::uint64_t remainder) {
-    take(std::uint64_t{quotient} << remainder_bits | remainder, 1);
-  };
-  const bool whole = cell.lines == nullptr || CellLines(cell.form.shape, cell.lines).each(take_slot);
-  for (const Extra& extra : cell.extras) take(extra.entry, extra.count);
-  return whole && right;
+PieceLoad::PieceLoad(const Filter& to) : state_(std::make_unique<State>(to)) {}
+PieceLoad::~PieceLoad() = default;
+
+bool PieceLoad::is_for(const Filter& filter) const {
+  return state_->filter == filter.identity();
 }
 
-PieceOutcome Filter::read_piece(Bytes bytes, Memory& memory, std::vector<LoadedEntry>& entries) {
-  const auto body = opened(bytes, cells_magic);
-  if (!body) return PieceOutcome::damaged;
+std::uint64_t PieceLoad::added_count() const {
+  return state_->all_added;
+}
+
+std::uint64_t PieceLoad::byte_count() const {
+  return sizeof(State) + state_->cells.capacity() * sizeof(State::ItsCell) +
+         state_->items.capacity() * sizeof(State::Item);
+}
+
+Result<void> PieceLoad::State::take(const CellRecord& cell, std::span<const std::uint64_t> slots) {
+  if (cell.layer >= plan.layer_count || cell.root >= plan.root_count)
+    return damaged("a piece has a cell that its filter cannot have");
+  auto& layer = layers[cell.layer];
+  if (layer == nullptr) layer = Layer::make_empty(plan, cell.layer);
+  if (!layer->may_have(cell.form, cell.entries_end))
+    return damaged("a piece has a cell that is not one of its layer");
+  const auto number = static_cast<std::uint32_t>(cells.size());
+  cells.push_back({.form = cell.form, .first = cell.first, .root = cell.root, .layer = cell.layer});
+  if (items.empty()) items.reserve(slots.size() + cell.extras.size());
+  for (const std::uint64_t entry : slots) items.push_back({.hash = entry, .copies = 1, .cell = number});
+  for (const Extra& extra : cell.extras)
+    items.push_back({.hash = extra.entry, .copies = static_cast<std::uint32_t>(extra.count), .cell = number});
+  return {};
+}
+
+PieceOutcome PieceLoad::read(Bytes piece) {
+  // The head and the counts of the largest cell: each of them has copies in slots.
+  constexpr std::size_t longest =
+      2 * piece_bytes_max + CellShape::line_count_max * word_bits / copies_in_slots * sizeof(Extra);
+  const auto body = opened(piece, cells_magic);
+  if (!body || piece.size() > longest) return PieceOutcome::damaged;
   const Bytes records = body->subspan(piece_head_bytes - cells_magic.size() - 2 * sizeof(piece_version));
   if (records.size() % line_bytes != 0) return PieceOutcome::damaged;
   // Lines are read as words.
   const Lines copy = make_lines(records.size());
-  if (copy == nullptr) return PieceOutcome::no_memory;
+  if (copy == nullptr) throw std::bad_alloc();
   std::span<std::byte> left =
       std::as_writable_bytes(std::span(copy.get(), records.size() / sizeof(std::uint64_t)));
   std::ranges::copy(records, left.begin());
-  std::uint64_t copies = 0;
+  std::size_t bytes_of_lines = 0;
+  std::vector<std::uint64_t> slots;
   while (!left.empty()) {
-    const auto cell = decode_cell(left);
-    if (!cell || cell->layer >= plan_.layer_count || cell->root >= plan_.root_count)
-      return PieceOutcome::damaged;
-    if (cell->items > piece_copies_max || (copies += cell->items) > piece_copies_max)
-      return PieceOutcome::too_many_copies;
-    for (std::uint32_t made = 0; made <= cell->layer; ++made)
-      if (layer_made(made, memory) == nullptr) return PieceOutcome::no_memory;
-    if (!layer(cell->layer).may_have(cell->form, cell->entries_end) || !take_entries(*cell, entries))
-      return PieceOutcome::damaged;
+    slots.clear();
+    const auto cell = decode_cell(left, &slots);
+    if (!cell && cell.error().code == Errc::out_of_memory) throw std::bad_alloc();
+    if (!cell) return PieceOutcome::damaged;
+    if (cell->lines != nullptr) bytes_of_lines += cell->form.shape.byte_count();
+    if (bytes_of_lines > piece_bytes_max) return PieceOutcome::damaged;
+    state_->copy_count += std::min(cell->items, piece_copies_max + 1);
+    if (state_->copy_count > piece_copies_max) return PieceOutcome::too_many_copies;
+    if (!state_->take(*cell, slots)) return PieceOutcome::damaged;
     left = left.subspan(cell->byte_count);
   }
-  return PieceOutcome::loaded;
+  return state_->items.empty() ? PieceOutcome::loaded : PieceOutcome::more;
 }
 
-PieceOutcome Filter::load_piece(Bytes bytes, Memory& memory, value::AddRecorder* recorder) {
-  std::vector<LoadedEntry> entries;
-  if (const auto outcome = read_piece(bytes, memory, entries); outcome != PieceOutcome::loaded)
-    return outcome;
-  std::uint64_t copies = 0;
-  for (const LoadedEntry& entry : entries) {
-    if (entry.layer->count(entry.at, 1) != 0) return PieceOutcome::there;
-    copies += entry.copies;
-  }
-  if (!plan_.options.scaling()) {
-    if (taken_.load(std::memory_order_relaxed) + copies > plan_.item_count_max()) return PieceOutcome::full;
-    taken_.fetch_add(copies, std::memory_order_relaxed);
-  }
-  const bool has_key = recorder == nullptr || recorder->begin();
-  SEPAL_ASSERT(has_key, "a piece is loaded into a filter that is losing its key");
-  ToldRecords told(recorder, static_cast<std::size_t>(copies));
+PieceOutcome Filter::load_some(PieceLoad& piece, Memory& memory, value::AddRecorder* recorder) {
+  if (!piece.is_for(*this)) return PieceOutcome::gone;
+  PieceLoad::State& load = *piece.state_;
+  if (load.looked_up < load.items.size()) return look_up_some(load);
+  if (recorder != nullptr && !recorder->begin()) return PieceOutcome::losing_key;
   const Changer by{.memory = memory, .stills = *stills_, .account = account_};
-  Put put = Put::done;
-  for (const LoadedEntry& entry : entries) {
-    for (std::uint64_t copy = 0; copy < entry.copies && put == Put::done; ++copy) {
-      Cell* cell = &entry.layer->lock(entry.at);
-      std::uint64_t number = 0;
-      put = entry.layer->put(cell, entry.at, by, number);
-      cell->unlock();
-      if (put == Put::done) {
-        told.add(record_of(entry.hash, number, entry.index, false));
-        --copies;
-      }
-    }
+  ToldRecords told(recorder, piece_step_max);
+  PieceOutcome outcome = PieceOutcome::more;
+  for (std::size_t count = 0; count < piece_step_max && outcome == PieceOutcome::more; ++count) {
+    Fingerprint record;
+    const std::uint64_t before = load.all_added;
+    outcome = add_next_of(load, by, record);
+    if (load.all_added != before) told.add(record);
   }
   told.end();
-  // What was not loaded takes no place.
-  if (!plan_.options.scaling()) taken_.fetch_sub(copies, std::memory_order_relaxed);
-  if (put == Put::done) return PieceOutcome::loaded;
-  return put == Put::no_room ? PieceOutcome::full : PieceOutcome::no_memory;
+  return outcome;
+}
+
+PieceOutcome Filter::look_up_some(PieceLoad::State& load) const {
+  const std::size_t end = std::min(load.items.size(), load.looked_up + piece_step_max);
+  for (; load.looked_up < end; ++load.looked_up) {
+    auto& item = load.items[load.looked_up];
+    const auto& cell = load.cells[item.cell];
+    const auto hash = load.layers[cell.layer]->hash_of(cell.form, cell.first, cell.root, item.hash);
+    if (!hash) return PieceOutcome::damaged;
+    item.hash = *hash;
+    const ItemPlace at = cuckoo::place_of(*hash, plan_.root_count);
+    if (cell.layer < layer_count() && layer(cell.layer).count(at, 1) != 0) return PieceOutcome::there;
+  }
+  const bool has_room = plan_.options.scaling() ||
+                        taken_.load(std::memory_order_relaxed) + load.copy_count <= plan_.item_count_max();
+  return has_room ? PieceOutcome::more : PieceOutcome::full;
+}
+
+PieceOutcome Filter::add_next_of(PieceLoad::State& load, const Changer& by, Fingerprint& record) {
+  const auto& item = load.items[load.added];
+  const std::uint32_t index = load.cells[item.cell].layer;
+  const bool scaling = plan_.options.scaling();
+  Layer* const its = layers_made(index, by.memory);
+  if (its == nullptr) return PieceOutcome::no_memory;
+  const ItemPlace at = cuckoo::place_of(item.hash, plan_.root_count);
+  Cell* cell = &its->lock(at);
+  std::uint64_t number = 0;
+  Put put = Put::no_room;
+  const bool is_there = load.all_added == 0 && its->count_locked(*cell, at) != 0;
+  const bool claimed = !is_there && (scaling || claim_room());
+  if (claimed) put = its->put(cell, at, by, number);
+  cell->unlock();
+  if (is_there) return PieceOutcome::there;
+  if (put != Put::done) {
+    if (claimed && !scaling) taken_.fetch_sub(1, std::memory_order_relaxed);
+    return put == Put::no_room ? PieceOutcome::full : PieceOutcome::no_memory;
+  }
+  record = record_of(item.hash, number, index, false);
+  ++load.all_added;
+  if (++load.copies_added == item.copies) {
+    load.copies_added = 0;
+    ++load.added;
+  }
+  return load.added == load.items.size() ? PieceOutcome::loaded : PieceOutcome::more;
 }
 
 }  // namespace sepal::cuckoo

@@ -339,6 +339,63 @@ TEST_CASE("filters of all capacities have images that can be read, however they 
   }
 }
 
+namespace {
+
+// Loads the image: that is taken, and does not take much more memory than it has bytes.
+FilterPtr reloaded(const FilterPtr& filter) {
+  constexpr std::uint64_t times_max = 5;
+  constexpr std::uint64_t of_any_layer = std::uint64_t{2} << 20;
+  const auto image = value::image_of(*filter);
+  auto loaded = value::value_of(image, no_limits);
+  INFO((loaded ? "" : loaded.error().detail));
+  REQUIRE(loaded);
+  FilterPtr again(&value::as<Filter>(**loaded));
+  CHECK(again->item_count() == filter->item_count());
+  CHECK(again->byte_count() <= times_max * image.size() + layer_count_max * of_any_layer);
+  return again;
+}
+
+// What comes when only the first pieces are loaded into an empty filter.
+FilterPtr of_first_pieces(const Filter& filter, int piece_count) {
+  const FilterPtr to = *Filter::create(filter.plan());
+  std::uint64_t place = 0;
+  for (int at = 0; at < piece_count; ++at) {
+    const auto piece = filter.piece_at(place);
+    if (!piece) break;
+    place = piece->next;
+    OwnMemory memory;
+    PieceLoad load(*to);
+    auto outcome = load.read(std::as_bytes(std::span(piece->bytes)));
+    while (outcome == PieceOutcome::more) outcome = to->load_some(load, memory, nullptr);
+    REQUIRE(outcome == PieceOutcome::loaded);
+  }
+  return to;
+}
+
+}  // namespace
+
+TEST_CASE("the image of any filter is loaded, whatever its history was, and takes memory in proportion") {
+  const auto seed = GENERATE(range(std::uint64_t{0}, std::uint64_t{12}));
+  INFO("seed " << seed);
+  std::mt19937_64 random(seed);
+  Options options = options_of(1 + random() % (std::uint64_t{1} << (4 + random() % 13)),
+                               std::pow(10.0, -0.5 - static_cast<double>(random() % 7)), random() % 2 == 0);
+  if (random() % 5 == 0) options.expansion = 0;
+  FilterPtr filter = made(options);
+  std::uint64_t begin = 0;  // the items that are there
+  std::uint64_t end = 0;
+  for (int phase = 0; phase < 8; ++phase) {
+    const std::uint64_t adds = random() % (random() % 3 == 0 ? 60'000 : 3000);
+    for (std::uint64_t at = 0; at < adds && add(*filter, item(end), nullptr); ++at) ++end;
+    const std::uint64_t left = random() % 3 == 0 ? random() % 20 : (end - begin) / (1 + random() % 3);
+    for (; end - begin > left; ++begin) REQUIRE(remove(*filter, item(begin), nullptr));
+    const FilterPtr again = reloaded(filter);
+    reloaded(of_first_pieces(*filter, 1 + static_cast<int>(random() % 3)));
+    if (random() % 2 == 0) filter = again;
+  }
+  for (std::uint64_t number = begin; number < end; ++number) REQUIRE(contains(*filter, item(number)));
+}
+
 TEST_CASE("an image that would need a huge table of cells, or that has impossible counts, is refused") {
   const FilterPtr filter = made(options_of(1024, 0.01, false));
   for (std::uint64_t number = 0; number < 100; ++number) REQUIRE(add(*filter, item(number), nullptr));

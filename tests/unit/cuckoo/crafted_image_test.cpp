@@ -3,7 +3,9 @@
 #include <sepal/base/fields.hpp>
 #include <sepal/cuckoo/native/filter.hpp>
 
+#include <algorithm>
 #include <cstring>
+#include <random>
 #include <vector>
 
 #include "cuckoo/cells/cell_lines.hpp"
@@ -31,6 +33,7 @@ Lines lines_of(const CellShape& shape, const std::vector<std::uint64_t>& entries
 }
 
 struct CellOf {
+  std::uint32_t root = 0;
   std::uint64_t first = 0;
   std::uint8_t depth = 0;
   CellShape shape;
@@ -51,7 +54,7 @@ void append(Bytes& body, const CellOf& cell) {
   head.integer(cell.changes == 0 ? cell.items : cell.changes);
   head.integer(cell.removed);
   head.integer(cell.items);
-  head.integer(std::uint32_t{0});
+  head.integer(cell.root);
   head.integer(cell.shape.quotient_count());
   head.integer(static_cast<std::uint32_t>(lines_bytes));
   head.integer(std::uint32_t{0});
@@ -164,15 +167,85 @@ TEST_CASE("a cell is not split more often than its identities can be halved") {
   entries.push_back(identities - 1);
   Bytes body;
   for (std::uint64_t cell = 0; cell < 1U << depth; ++cell) {
-    CellOf one{.first = cell << (word_bits - depth), .depth = depth, .shape = shape, .lines = {}};
+    CellOf one{.first = cell << (word_bits - depth),
+               .depth = depth,
+               .shape = shape,
+               .lines = lines_of(shape, cell == 0 ? entries : Lines())};
     if (cell == 0) one.items = entries.size();
-    if (cell == 0) one.lines = lines_of(shape, entries);
     append(body, one);
   }
   const FilterPtr filter = loaded(planned, body);
   REQUIRE(filter != nullptr);
   REQUIRE(add(*filter, std::uint64_t{1} << 58));
   CHECK(loaded(planned, saved(*filter)) != nullptr);
+}
+
+namespace {
+
+// A layer that grows, with cells that have no lines, but for a root that is split `depth` times on one side.
+Bytes deep_body(const Plan& planned, std::uint8_t depth, bool with_lines) {
+  const auto shape_at = [&](unsigned splits) {
+    const std::uint64_t identities =
+        std::uint64_t{planned.root_quotients} << planned.layers[0].identity_bits >> splits;
+    const unsigned bits = planned.layers[0].remainder_bits_first;
+    return CellShape(static_cast<std::uint32_t>((identities + low_bits(bits)) >> bits), bits);
+  };
+  Bytes body;
+  for (std::uint32_t root = 0; root + 1 < planned.root_count; ++root)
+    append(body, {.root = root, .shape = shape_at(0), .lines = {}});
+  // From the deepest on: the cells of one side, then the rest of each split.
+  for (unsigned split = depth + 1U; split-- > 0;) {
+    const bool is_first = split == depth;
+    const unsigned its_depth = is_first ? depth : split + 1;
+    append(body, {.root = planned.root_count - 1,
+                  .first = is_first ? 0 : std::uint64_t{1} << (word_bits - its_depth),
+                  .depth = static_cast<std::uint8_t>(its_depth),
+                  .shape = shape_at(its_depth),
+                  .lines = with_lines ? lines_of(shape_at(its_depth), {}) : Lines()});
+  }
+  return body;
+}
+
+Plan growing_plan(std::uint32_t root_count) {
+  Plan planned;
+  planned.root_count = root_count;
+  planned.root_quotients = 64;
+  planned.layer_count = 1;
+  planned.layers[0] = {.identity_bits = 17, .remainder_bits_min = 1, .remainder_bits_first = 17};
+  return planned;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a filter takes the pieces of a filter of billions of items, which begin with those of one small range") {
+  const auto filter = Filter::create(*plan({.capacity_given = false}, std::uint64_t{1} << 40));
+  REQUIRE(filter);
+  constexpr std::uint64_t layer = std::uint64_t{1} << 32;
+  constexpr unsigned depth = 14;
+  constexpr std::uint64_t items = 60'000;
+  std::mt19937_64 random(1);
+  for (std::uint64_t number = 1; number <= items; ++number) {
+    const Fingerprint record{.low = random() >> depth, .high = number | layer};
+    REQUIRE((*filter)->repeat({&record, 1}));
+  }
+  CHECK((*filter)->item_count() == items);
+}
+
+TEST_CASE("an image makes a filter of not much more memory than its bytes") {
+  constexpr std::uint64_t of_any = std::uint64_t{2} << 20;
+  constexpr std::uint64_t times_max = 5;
+  for (const std::uint32_t roots : {1U, 100U, 60'000U})
+    for (std::uint8_t depth = 1; depth <= 16; ++depth) {
+      const Plan planned = growing_plan(roots);
+      const Bytes body = deep_body(planned, depth, true);
+      const FilterPtr filter = loaded(planned, body);
+      // Each depth that a filter of few cells may have is taken.
+      CHECK((filter != nullptr) ==
+            (std::uint64_t{roots} << depth <= std::max<std::uint64_t>(1 << 17, 8 * (roots + depth))));
+      if (filter != nullptr) CHECK(filter->byte_count() <= times_max * body.size() + of_any);
+      CHECK(loaded(planned, deep_body(planned, depth, false)) == nullptr);
+    }
 }
 
 }  // namespace crafted_image_test

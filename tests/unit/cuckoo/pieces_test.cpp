@@ -31,9 +31,16 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-PieceOutcome load(Filter& filter, const std::string& piece) {
+PieceOutcome step(Filter& filter, PieceLoad& load) {
   OwnMemory memory;
-  return filter.load_piece(bytes_of(piece), memory, nullptr);
+  return filter.load_some(load, memory, nullptr);
+}
+
+PieceOutcome load(Filter& filter, const std::string& piece) {
+  PieceLoad load(filter);
+  PieceOutcome outcome = load.read(bytes_of(piece));
+  while (outcome == PieceOutcome::more) outcome = step(filter, load);
+  return outcome;
 }
 
 FilterPtr from_header(const Filter& filter) {
@@ -125,6 +132,74 @@ TEST_CASE("a piece that comes twice changes nothing, and neither does one of too
   CHECK(loaded->item_count() == 1000);
   add(*filter, "often", 0, 1, static_cast<int>(piece_copies_max));
   CHECK(load(*from_header(*filter), pieces_of(*filter)[0]) == PieceOutcome::too_many_copies);
+}
+
+TEST_CASE("a load has short steps, and a filter that changes between them loses nothing") {
+  const FilterPtr filter = made({.capacity = 20'000, .seed = 8});
+  add(*filter, "item", 0, 10'000);
+  add(*filter, "often", 0, 1, 3000);
+  const auto pieces = pieces_of(*filter);
+  REQUIRE(pieces.size() == 1);
+  const FilterPtr loaded = from_header(*filter);
+  PieceLoad load(*loaded);
+  REQUIRE(load.read(bytes_of(pieces[0])) == PieceOutcome::more);
+  std::uint64_t added = 0;
+  int other = 0;
+  PieceOutcome outcome = PieceOutcome::more;
+  while (outcome == PieceOutcome::more) {
+    const std::uint64_t before = load.added_count();
+    outcome = step(*loaded, load);
+    CHECK(load.added_count() - before <= piece_step_max);
+    added += load.added_count() - before;
+    // Once the look-up has ended, other clients may add items of the piece as well.
+    if (added == 0) continue;
+    add(*loaded, "item", other, other + 500);
+    other += 500;
+  }
+  CHECK(outcome == PieceOutcome::loaded);
+  CHECK(added == 13'000);
+  CHECK(loaded->item_count() == static_cast<std::uint64_t>(13'000 + other));
+  CHECK(loaded->count("item0") >= 2);
+  CHECK(loaded->count("often0") >= 3000);
+}
+
+TEST_CASE("of two loads of one piece that go on side by side, one is refused and has added nothing") {
+  const FilterPtr filter = made({.capacity = 10'000, .seed = 9});
+  add(*filter, "item", 0, 5000);
+  const std::string piece = pieces_of(*filter)[0];
+  const FilterPtr loaded = from_header(*filter);
+  PieceLoad one(*loaded);
+  PieceLoad other(*loaded);
+  PieceOutcome of_one = one.read(bytes_of(piece));
+  PieceOutcome of_other = other.read(bytes_of(piece));
+  while (of_one == PieceOutcome::more) {
+    of_one = step(*loaded, one);
+    if (of_other == PieceOutcome::more) of_other = step(*loaded, other);
+  }
+  CHECK(of_one == PieceOutcome::loaded);
+  CHECK(of_other == PieceOutcome::there);
+  CHECK(other.added_count() == 0);
+  check_same(*filter, *loaded, "item", 5000);
+}
+
+TEST_CASE("a load goes on with no other filter than that of its first step") {
+  const FilterPtr filter = made({.capacity = 1000, .seed = 10});
+  add(*filter, "item", 0, 10);
+  const FilterPtr loaded = from_header(*filter);
+  PieceLoad load(*loaded);
+  REQUIRE(load.read(bytes_of(pieces_of(*filter)[0])) == PieceOutcome::more);
+  const FilterPtr next = from_header(*filter);
+  CHECK(step(*next, load) == PieceOutcome::gone);
+  CHECK(next->item_count() == 0);
+}
+
+TEST_CASE("a piece with more lines than a cell has is refused before they are looked up") {
+  const FilterPtr filter = made({.capacity = 200'000, .seed = 11});
+  add(*filter, "item", 0, 200'000);
+  const auto pieces = pieces_of(*filter);
+  REQUIRE(pieces.size() > 2);
+  std::string joined = pieces[0].substr(0, pieces[0].size() - 8) + pieces[1].substr(64);
+  CHECK(load(*from_header(*filter), sealed(joined)) == PieceOutcome::damaged);
 }
 
 TEST_CASE("any changed byte of a piece is refused, and with a right checksum does no harm", "[exhaustive]") {

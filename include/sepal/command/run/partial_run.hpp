@@ -41,6 +41,14 @@ inline constexpr std::size_t at_once_max = 65536;
 // What is known of a request of which a part has run, or will soon. Belongs to the session.
 class PartialRun {
  public:
+  // What a handler keeps that no other handler needs.
+  class Own {
+   public:
+    virtual ~Own() = default;
+    // The memory that it holds.
+    [[nodiscard]] virtual std::uint64_t byte_count() const = 0;
+  };
+
   std::size_t next_word = 0;             // where the next part begins; 0: no part has run, or it is not cut
   std::uint64_t cursor = 0;              // how far a handler has come that scans, or copies
   std::uint64_t counted = 0;             // by a handler that counts
@@ -54,6 +62,7 @@ class PartialRun {
   std::size_t element_count = 0;         // of the reply's array
   std::vector<resp::Piece> pieces;       // of the reply, before `elements`
   std::string bytes;                     // of the request, copied by a handler that needs them later
+  std::unique_ptr<Own> own;
   std::chrono::nanoseconds duration{0};  // of the parts so far
 
   // Takes the reply of one part, a whole RESP value. An error in place of an array is the last element of an

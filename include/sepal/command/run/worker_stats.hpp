@@ -35,7 +35,7 @@ struct WorkerStats {
   metrics::Counter items_asked;    // look-ups of items
   metrics::Counter items_found;    // of these, the ones that answered 1
   // Other changes that values count themselves (KindRow::changes), made beside other requests: bits that
-  // SETBIT has set.
+  // SETBIT has set, items that CF.LOADCHUNK has added.
   metrics::Counter other_changes;
   metrics::Counter batches;
   metrics::Counter too_long_requests;  // each closed its connection

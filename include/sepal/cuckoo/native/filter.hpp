@@ -40,7 +40,6 @@
 namespace sepal::cuckoo {
 
 class Cell;
-struct CellRecord;
 class Filter;
 class Layer;
 class Stills;
@@ -104,11 +103,13 @@ class Filter final : public value::Value {
   // The cells behind a place, and the place behind them; 0 begins. Nothing: there are no more.
   [[nodiscard]] std::optional<CellsPiece> piece_at(std::uint64_t place) const;
 
+  // A further step of a load into this filter. Nothing of a piece is added if one of its items is there when
+  // it is looked up. Of several threads that load one piece, one adds its first item, and the others are
+  // refused.
+  [[nodiscard]] PieceOutcome load_some(PieceLoad& piece, Memory& memory, value::AddRecorder* recorder);
+
   // --- exclusive ------------------------------------------------------------------------------------------
 
-  // Adds what a piece of cells has (pieces.hpp).
-  [[nodiscard]] PieceOutcome load_piece(std::span<const std::byte> bytes, Memory& memory,
-                                        value::AddRecorder* recorder);
   // Repeats records. False: the filter could not have made them. Throws bad_alloc.
   bool repeat(std::span<const Fingerprint> records);
   // CF.COMPACT: the count of removals begins anew. Returns what a replay gives begin_anew(): all removals
@@ -154,10 +155,10 @@ class Filter final : public value::Value {
                                             std::uint64_t& bytes);
   // Null: no memory.
   Layer* layer_made(std::uint32_t index, Memory& memory);
-  struct LoadedEntry;
-  [[nodiscard]] bool take_entries(const CellRecord& cell, std::vector<LoadedEntry>& entries) const;
-  PieceOutcome read_piece(std::span<const std::byte> bytes, Memory& memory,
-                          std::vector<LoadedEntry>& entries);
+  // The same for all layers up to this one.
+  Layer* layers_made(std::uint32_t index, Memory& memory);
+  PieceOutcome look_up_some(PieceLoad::State& load) const;
+  PieceOutcome add_next_of(PieceLoad::State& load, const Changer& by, Fingerprint& record);
   enum class Repeated : std::uint8_t { done, not_yet, impossible, no_memory };
   Repeated repeat(const Fingerprint& record);
   Repeated repeat_in(Cell*& cell, const Fingerprint& record, const ItemPlace& at, const Changer& by);
