@@ -11,9 +11,25 @@ namespace sepal::value {
 namespace {
 
 constexpr std::size_t line_bytes = 64;  // of a cache
+constexpr std::size_t page_bytes = 4096;
+// Of so many bytes the pages come when they are written: to write zeros into a gigabyte takes a second, for
+// which a worker would stop.
+constexpr std::size_t untouched_bytes_min = std::size_t{1} << 20;
 
 // Written once, before there are other threads that make values.
 Allocator host{.allocate = nullptr, .release = nullptr};
+
+void make_zeros(std::span<std::byte> bytes) {
+  const std::size_t given_back = bytes.size() < untouched_bytes_min ? 0 : heap_give_back(bytes);
+  if (given_back == 0) {
+    std::memset(bytes.data(), 0, bytes.size());
+    return;
+  }
+  const std::size_t before = -reinterpret_cast<std::uintptr_t>(bytes.data()) % page_bytes;
+  std::memset(bytes.data(), 0, before);
+  const std::span<std::byte> behind = bytes.subspan(before + given_back);
+  std::memset(behind.data(), 0, behind.size());
+}
 
 }  // namespace
 
@@ -42,7 +58,7 @@ void* heap_allocate_lines(std::size_t byte_count) {
   if (!host_allocates()) {
     // The C library has no calloc() with an alignment.
     void* const lines = std::aligned_alloc(line_bytes, byte_count);
-    if (lines != nullptr) std::memset(lines, 0, byte_count);
+    if (lines != nullptr) make_zeros({static_cast<std::byte*>(lines), byte_count});
     return lines;
   }
   void* const given = host.allocate(heap_line_bytes(byte_count));
@@ -64,7 +80,6 @@ void heap_release_lines(void* allocated) {
 }
 
 std::size_t heap_give_back(std::span<std::byte> bytes) {
-  constexpr std::size_t page_bytes = 4096;
   void* begin = bytes.data();
   std::size_t left = bytes.size();
   if (host_allocates() || std::align(page_bytes, page_bytes, begin, left) == nullptr) return 0;

@@ -76,7 +76,7 @@ struct FilterDetail {
 // Called once. Holds the filter.
 using FilterLook = std::function<FilterDetail(std::uint64_t bytes_max)>;
 // Shared. The first step. Empty if the key names no filter. Of a filter that deletes it is the whole look:
-// 50 ns for each cell, or a sample of the slots.
+// some nanoseconds for each cell, or a sample of the slots.
 [[nodiscard]] FilterLook look_at_filter(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key,
                                         WallTime now, SteadyTime steady_now);
 // Shared. The memory of the filter that the key names; 0 if it names none.
