@@ -11,7 +11,7 @@ namespace sepal::value {
 namespace {
 
 constexpr std::size_t line_bytes = 64;  // of a cache
-constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t small_page_bytes = 4096;
 // Of so many bytes the pages come when they are written: to write zeros into a gigabyte takes a second, for
 // which a worker would stop.
 constexpr std::size_t untouched_bytes_min = std::size_t{1} << 20;
@@ -25,7 +25,7 @@ void make_zeros(std::span<std::byte> bytes) {
     std::memset(bytes.data(), 0, bytes.size());
     return;
   }
-  const std::size_t before = -reinterpret_cast<std::uintptr_t>(bytes.data()) % page_bytes;
+  const std::size_t before = -reinterpret_cast<std::uintptr_t>(bytes.data()) % small_page_bytes;
   std::memset(bytes.data(), 0, before);
   const std::span<std::byte> behind = bytes.subspan(before + given_back);
   std::memset(behind.data(), 0, behind.size());
@@ -82,8 +82,8 @@ void heap_release_lines(void* allocated) {
 std::size_t heap_give_back(std::span<std::byte> bytes) {
   void* begin = bytes.data();
   std::size_t left = bytes.size();
-  if (host_allocates() || std::align(page_bytes, page_bytes, begin, left) == nullptr) return 0;
-  left -= left % page_bytes;
+  if (host_allocates() || std::align(small_page_bytes, small_page_bytes, begin, left) == nullptr) return 0;
+  left -= left % small_page_bytes;
   return madvise(begin, left, MADV_DONTNEED) == 0 ? left : 0;
 }
 
