@@ -35,6 +35,7 @@
 namespace sepal::bloom {
 
 using value::Bitmap;
+using value::Paging;
 
 enum class Added : std::uint8_t { yes, present, no_room };
 

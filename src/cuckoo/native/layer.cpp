@@ -1,6 +1,7 @@
 #include "cuckoo/native/layer.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/base/fields.hpp>
 
 #include <algorithm>
 #include <utility>
