@@ -44,15 +44,18 @@ void reply_piece(Reply& reply, std::uint64_t next, std::span<const std::byte> pi
 // Nothing if the bytes are no header of a filter.
 std::optional<ImageHeader> header_in(std::span<const std::byte> bytes) {
   // A header of Sepal's dump is a piece without data. Pieces with data come with other iterators than 1.
-  if (auto piece = bloom::decode_dump_piece(bytes, no_limits.layers_max))
+  if (auto piece = bloom::decode_dump_piece(bytes, bloom::filter_layers_max))
     return piece->data.empty() ? std::move(piece->image) : std::nullopt;
-  auto header = bloom::decode_redisbloom_header(bytes, no_limits.layers_max);
+  auto header = bloom::decode_redisbloom_header(bytes, bloom::filter_layers_max);
   return header ? std::optional(std::move(*header)) : std::nullopt;
 }
 
 // The text of the refusal; empty if there is none.
 std::string_view put(RedisModuleCtx* context, Key& key, const ImageHeader& header) {
-  auto made = Filter::restore(header.options, header.layers, limits_of_new(context, header.bitmap_bytes()));
+  // The other server has admitted all of its layers.
+  const value::Limits limits{.bytes_max = limits_of_new(context, header.bitmap_bytes()).bytes_max,
+                             .layers_max = bloom::filter_layers_max};
+  auto made = Filter::restore(header.options, header.layers, limits);
   if (!made)
     return made.error().code == Errc::out_of_range ? text::load_bad_data : text::no_memory_for_filter;
   key.put(std::move(*made));
@@ -126,7 +129,7 @@ std::string_view load(RedisModuleCtx* context, Key& key, std::int64_t iterator,
     const auto header = header_in(bytes);
     return header ? put(context, key, *header) : text::load_bad_data;
   }
-  if (const auto piece = bloom::decode_dump_piece(bytes, no_limits.layers_max))
+  if (const auto piece = bloom::decode_dump_piece(bytes, bloom::filter_layers_max))
     return load_piece(context, key, *piece);
   return load_bits(key, iterator, bytes);
 }
@@ -189,7 +192,7 @@ void bf_load_chunk(Request& request) {
 
 void bf_shape(Request& request) {
   const auto header =
-      bloom::decode_image_header(std::as_bytes(std::span(request.words[2])), no_limits.layers_max);
+      bloom::decode_image_header(std::as_bytes(std::span(request.words[2])), bloom::filter_layers_max);
   if (!header) return request.reply.error(text::load_bad_data);
   Effects effects(request);
   std::string_view refusal;

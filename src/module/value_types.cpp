@@ -2,6 +2,7 @@
 #include "module/value_types.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/bloom/filter/filter.hpp>
 #include <sepal/cuckoo/foreign/redis_header.hpp>
 #include <sepal/cuckoo/kind/module_type.hpp>
 #include <sepal/value/image.hpp>
@@ -46,11 +47,11 @@ const ModuleType* type_of(const KindRow& row) {
   return row.payload == nullptr ? nullptr : row.payload->type;
 }
 
-// What a value may have that another server has admitted: RedisBloom's cuckoo filters of as many layers as it
-// may have made.
+// What a value may have that another server has admitted: as many layers as RedisBloom may have made. A
+// server whose file has a value that is refused does not start.
 value::Limits admitted(const KindRow& row, std::uint64_t bytes_max) {
   const bool cuckoo = type_of(row) == &cuckoo::module_type;
-  return {.bytes_max = bytes_max, .layers_max = cuckoo ? cuckoo::redis_layers_max : no_limits.layers_max};
+  return {.bytes_max = bytes_max, .layers_max = cuckoo ? cuckoo::redis_layers_max : bloom::filter_layers_max};
 }
 
 std::span<const char> chars(std::span<const std::byte> bytes) {

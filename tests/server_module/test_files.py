@@ -1,9 +1,11 @@
 """Filters of sepal.so in RDB files, AOF files and dumps: its own, and RedisBloom's."""
 
 import json
+import math
 import os
 import pathlib
 import shutil
+import string
 import struct
 import threading
 import time
@@ -89,6 +91,53 @@ class RecordedTest(RedisTest):
                 for file in pathlib.Path(directory, "appendonlydir").glob("*.rdb"):
                     file.write_bytes(rdb_of_filters(file.read_bytes()))
                 self.check_all(self.start("--appendonly", "yes", directory=directory), later=("after", "rewrite"))
+
+
+class ManyLayersTest(RedisTest):
+    def payload(self, layer_count):
+        """RedisBloom's, of a filter of many layers for 10 items each: it has no limit of layers."""
+        letters = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"
+        name = sum(letters.index(letter) << 58 - 6 * at for at, letter in enumerate("MBbloom--"))
+        unsigned = lambda value: b"\x02\x80" + struct.pack(">I", value)
+        real = lambda value: b"\x04" + struct.pack("<d", value)
+        fields = b"".join(map(unsigned, (0, layer_count, 5, 1)))
+        for layer in range(layer_count):
+            rate = 0.01 * 0.5**layer
+            bits_per_item = -math.log(rate) / math.log(2)**2
+            bits = -(-int(10 * bits_per_item) // 64) * 64
+            fields += unsigned(10) + real(rate) + unsigned(math.ceil(math.log(2) * bits_per_item)) + real(bits_per_item)
+            fields += unsigned(bits) + unsigned(0) + b"\x05\x80" + struct.pack(">I", bits // 8) + bytes(bits // 8) + unsigned(0)
+        return sealed(b"\x07\x81" + struct.pack(">Q", name | 4) + fields + b"\0\x09\0" + bytes(8))
+
+    def test_a_server_starts_with_a_filter_of_more_layers_than_an_add_may_make(self):
+        for count in (65, 300):
+            with self.subTest(layers=count):
+                directory = self.make_directory()
+                server = self.start(directory=directory)
+                client = self.client_of(server)
+                self.assertEqual(client.call("RESTORE", "k", 0, self.payload(count)), b"OK")
+                self.assertEqual(client.call("BF.INFO", "k", "FILTERS"), [count])
+                items = ["item/%d" % i for i in range(12)]
+                self.assertEqual(client.call("BF.MADD", "k", *items)[:5], [1] * 5)
+                self.assertEqual(client.call("RESTORE", "again", 0, client.call("DUMP", "k")), b"OK")
+                iterator = 0
+                while True:
+                    iterator, piece = client.call("BF.SCANDUMP", "k", iterator)
+                    if iterator == 0:
+                        break
+                    self.assertEqual(client.call("BF.LOADCHUNK", "pieces", iterator, piece), b"OK")
+                client.call("SAVE")
+                server.kill()
+                server = self.start(directory=directory)
+                client = self.client_of(server)
+                # An AOF without preamble has the filters as pieces.
+                client.call("CONFIG", "SET", "aof-use-rdb-preamble", "no")
+                client.call("CONFIG", "SET", "appendonly", "yes")
+                self.eventually("the AOF is written", lambda: field(client.call("INFO", "persistence"), "aof_rewrite_in_progress") == "0" and field(client.call("INFO", "persistence"), "aof_rewrite_scheduled") == "0")
+                client.call("DEBUG", "LOADAOF")
+                for key in ("k", "again", "pieces"):
+                    self.assertEqual(client.call("BF.INFO", key, "FILTERS"), [count], key)
+                    self.assertEqual(client.call("BF.MEXISTS", key, *items), client.call("BF.MEXISTS", "k", *items))
 
 
 class OwnTest(RedisTest):
