@@ -105,7 +105,7 @@ function showServer(now) {
     (now.loading ? `, loading: ${bytes(now.loaded_bytes)} of ${bytes(now.load_bytes)}` : "");
   at("cards").replaceChildren(
     card("Load", `${count(requests)}/s`,
-      [`requests; ${count(perSecond(now, "items_asked"))} items looked up, ${count(perSecond(now, "items_added"))} added and ${count(perSecond(now, "items_removed"))} removed a second`,
+      [`requests; ${count(perSecond(now, "items_asked"))} items looked up${now.items_removed > 0 ? `, ${count(perSecond(now, "items_removed"))} removed` : ""} and ${count(perSecond(now, "items_added"))} added a second`,
         `${percent(cores / now.workers)} of ${now.workers} ${now.workers === 1 ? "worker" : "workers"}' cores`], rates.length > 1 ? spark(rates) : null),
     memoryCard(now.memory), journalCard(now.journal), saveCard(now.save), rejectionCard(now.rejections, now.failed_handshakes, now.errors),
     card("Clients and keys", `${count(now.clients)} ${now.clients === 1 ? "client" : "clients"}`, [`of at most ${count(now.clients_max)}`, `${count(now.keys)} keys`]));
