@@ -2,12 +2,11 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/bloom/commands/texts.hpp>
+#include <sepal/cuckoo/commands/chunks.hpp>
 #include <sepal/cuckoo/commands/found.hpp>
 #include <sepal/cuckoo/commands/options.hpp>
 #include <sepal/cuckoo/foreign/redis_header.hpp>
 
-#include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "module/cuckoo_key.hpp"
@@ -23,24 +22,22 @@ using cuckoo::Found;
 using cuckoo::RedisFilter;
 using cuckoo::RedisTable;
 
-// RedisBloom's pieces have up to 16 MiB; it takes shorter ones.
-constexpr std::uint64_t piece_bytes_max = std::uint64_t{1} << 20;
-
-void reply_piece(Reply& reply, std::int64_t iterator, std::span<const std::byte> bytes) {
-  reply.array(2);
-  reply.integer(iterator);
-  reply.bulk({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-}
-
-void reply_end(Reply& reply) {
-  reply.array(2);
-  reply.integer(0);
-  reply.null();
-}
-
 // The text of the refusal; empty if there is none. So for the functions below.
+std::string_view put(RedisModuleCtx* context, Key& key, const cuckoo::Plan& plan) {
+  if (plan.byte_count() > limits_of_new(context, plan.byte_count()).bytes_max)
+    return bloom::text::no_memory_for_filter;
+  auto made = cuckoo::Filter::create(plan);
+  if (!made) return bloom::text::no_memory_for_filter;
+  key.put(std::move(*made));
+  return {};
+}
+
 std::string_view load_header(RedisModuleCtx* context, Key& key, std::span<const std::byte> bytes) {
   if (!key.is_free()) return bloom::text::filter_exists;
+  if (cuckoo::begins_header_piece(bytes)) {
+    const auto plan = cuckoo::decode_header_piece(bytes);
+    return plan ? put(context, key, *plan) : text::bad_header;
+  }
   const auto header = cuckoo::decode_redis_header(bytes);
   if (!header) return header.error().code == Errc::damaged ? text::bad_header : text::no_such_filter;
   // The other server has admitted all of its layers.
@@ -55,39 +52,48 @@ std::string_view load_header(RedisModuleCtx* context, Key& key, std::span<const 
   return {};
 }
 
-std::string_view load_chunk(const Key& key, std::int64_t iterator, std::span<const std::byte> bytes) {
+// All steps at once: the server runs one command at a time. What was added before a refusal is an effect.
+std::string_view load_cells(RedisModuleCtx* context, cuckoo::Filter& filter, std::span<const std::byte> bytes,
+                            Effects& effects) {
+  cuckoo::PieceLoad load(filter);
+  ServerMemory memory(context);
+  auto outcome = load.read(bytes);
+  while (outcome == cuckoo::PieceOutcome::more) outcome = filter.load_some(load, memory, nullptr);
+  const std::string_view refusal = cuckoo::refusal_of(outcome);
+  if (!refusal.empty() && load.added_count() != 0) effects.request();
+  return refusal;
+}
+
+std::string_view load_chunk(Request& request, const Key& key, std::int64_t iterator,
+                            std::span<const std::byte> bytes, Effects& effects) {
   if (key.is_free()) return text::not_found;
-  RedisFilter* const filter = Found(key.value()).of_redis;
-  const auto place =
-      filter == nullptr ? std::nullopt : cuckoo::redis_place_of(filter->header(), iterator, bytes.size());
+  const Found found(key.value());
+  if (found.own != nullptr) return load_cells(request.context, *found.own, bytes, effects);
+  const auto place = cuckoo::redis_place_of(found.of_redis->header(), iterator, bytes.size());
   if (!place) return text::bad_chunk;
-  filter->changing().write(*place, bytes);
+  found.of_redis->changing().write(*place, bytes);
   return {};
 }
 
 std::string_view make_shape(RedisModuleCtx* context, Key& key, std::span<const std::byte> bytes) {
   if (!key.is_free()) return bloom::text::filter_exists;
   const auto plan = cuckoo::decode_plan(bytes);
-  if (!plan) return bloom::text::load_bad_data;
-  if (plan->byte_count() > limits_of_new(context, plan->byte_count()).bytes_max)
-    return bloom::text::no_memory_for_filter;
-  auto made = cuckoo::Filter::create(*plan);
-  if (!made) return bloom::text::no_memory_for_filter;
-  key.put(std::move(*made));
-  return {};
+  return plan ? put(context, key, *plan) : bloom::text::load_bad_data;
 }
 
-// Opens the key, changes it by change(key), and answers OK or the refusal.
+// Opens the key, changes it by change(key, effects), and answers OK or the refusal.
 template <class Change>
 void change_key(Request& request, const Change& change) {
   Effects effects(request);
+  std::string_view refusal;
   {
     Key key(request.context, request.key(), open_to_read | open_to_write);
     if (refuses_other_than_cuckoo(request, key)) return;
-    if (const std::string_view refusal = change(key); !refusal.empty()) return request.reply.error(refusal);
-    effects.request();
+    refusal = change(key, effects);
+    if (refusal.empty()) effects.request();
   }
   effects.end();
+  if (!refusal.empty()) return request.reply.error(refusal);
   request.reply.ok();
 }
 
@@ -98,30 +104,23 @@ void cf_scan_dump(Request& request) {
   if (!iterator || *iterator < 0) return request.reply.error(text::position);
   const Key key(request.context, request.key(), open_to_read);
   if (refuses_no_cuckoo(request, key)) return;
-  const RedisFilter* const filter = Found(key.value()).of_redis;
-  if (filter == nullptr) return request.reply.error(text::own_filter);
-  const cuckoo::RedisHeader& header = filter->header();
-  if (header.item_count == 0) return reply_end(request.reply);
-  if (*iterator == 0) return reply_piece(request.reply, 1, cuckoo::encode_redis_header(header));
-  const auto piece = cuckoo::redis_piece_at(header, *iterator);
-  if (!piece) return reply_end(request.reply);
-  const std::uint64_t byte_count = std::min(piece->byte_count, piece_bytes_max);
-  reply_piece(request.reply, *iterator + static_cast<std::int64_t>(byte_count),
-              filter->table().slots(piece->layer).subspan(piece->offset, byte_count));
+  cuckoo::append_piece(request.reply, cuckoo::scanned_piece(Found(key.value()), *iterator));
 }
 
 void cf_load_chunk(Request& request) {
   const auto iterator = parse_integer(request.words[2]);
   if (!iterator || *iterator == 0) return request.reply.error(text::position);
   const auto bytes = std::as_bytes(std::span(request.words[3]));
-  change_key(request, [&](Key& key) {
-    return *iterator == 1 ? load_header(request.context, key, bytes) : load_chunk(key, *iterator, bytes);
+  change_key(request, [&](Key& key, Effects& effects) {
+    return *iterator == 1 ? load_header(request.context, key, bytes)
+                          : load_chunk(request, key, *iterator, bytes, effects);
   });
 }
 
 void cf_shape(Request& request) {
   const auto bytes = std::as_bytes(std::span(request.words[2]));
-  change_key(request, [&](Key& key) { return make_shape(request.context, key, bytes); });
+  change_key(request,
+             [&](Key& key, const Effects& /*effects*/) { return make_shape(request.context, key, bytes); });
 }
 
 }  // namespace sepal::module::cf

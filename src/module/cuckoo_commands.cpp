@@ -32,18 +32,6 @@ using AddIf = Filter::AddIf;
 
 const Settings* chosen = nullptr;  // set when the module is loaded
 
-// What a filter of Sepal's own may take while it changes. No thread reads it meanwhile.
-class ServerMemory final : public cuckoo::Memory {
- public:
-  explicit ServerMemory(RedisModuleCtx* context) : context_(context) {}
-  bool may_take(std::uint64_t bytes) override { return bytes <= limits_of_new(context_, bytes).bytes_max; }
-  void took(std::int64_t /*bytes*/) override {}
-  void retire(void* object, void (*end)(void*)) override { end(object); }
-
- private:
-  RedisModuleCtx* context_;
-};
-
 // Flags for items. Those of a request with few items need no allocation.
 class Flags {
  public:

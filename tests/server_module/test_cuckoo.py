@@ -321,6 +321,16 @@ class MovingTest(CuckooTest):
         self.assertGreater(self.ours.call("TTL", "grown"), 900)
         self.check_same(self.theirs, self.ours, has)
 
+    def move(self, source, target, key):
+        """In pieces. Returns the last of them, and how many there were."""
+        iterator, pieces = 0, []
+        while True:
+            iterator, data = source.call("CF.SCANDUMP", key, iterator)
+            if iterator == 0:
+                return pieces[-1], len(pieces)
+            pieces.append((iterator, data))
+            self.assertEqual(target.call("CF.LOADCHUNK", key, iterator, data), b"OK")
+
     def test_filters_of_redisbloom_in_pieces(self):
         for source, target in ((self.ours, self.theirs), (self.theirs, self.ours)):
             has = {"foreign": self.fill(source)["foreign"]}
@@ -328,15 +338,27 @@ class MovingTest(CuckooTest):
             has["wide"] = {"wide/1": 1}
             source.call("CF.ADD", "wide", "wide/1")
             for key in has:
-                iterator, pieces = 0, 0
-                while True:
-                    iterator, data = source.call("CF.SCANDUMP", key, iterator)
-                    if iterator == 0:
-                        break
-                    self.assertEqual(target.call("CF.LOADCHUNK", key, iterator, data), b"OK")
-                    pieces += 1
-                self.assertGreater(pieces, 2)
+                self.assertGreater(self.move(source, target, key)[1], 2)
             self.check_same(source, target, has)
+            for client in (source, target):
+                client.call("FLUSHALL")
+
+    def test_filters_of_sepal_in_pieces(self):
+        for source, target in ((self.ours, self.theirs), (self.theirs, self.ours)):
+            has = self.fill(source)
+            del has["foreign"]
+            for key in has:
+                last, count = self.move(source, target, key)
+                self.assertGreater(count, 1)
+                self.assertEqual(target.call("CF.INFO", key)[7], source.call("CF.INFO", key)[7], key)
+                if key != "empty":
+                    with self.assertRaisesRegex(Refused, "has items of this chunk already"):
+                        target.call("CF.LOADCHUNK", key, *last)
+            self.check(target, has)
+            with self.assertRaisesRegex(Refused, "Invalid header"):
+                target.call("CF.LOADCHUNK", "new", 1, "SPCH")
+            with self.assertRaisesRegex(Refused, "Couldn't load chunk"):
+                target.call("CF.LOADCHUNK", "grown", 2, "SPCC")
             for client in (source, target):
                 client.call("FLUSHALL")
 

@@ -83,6 +83,17 @@ class ReplicationTest(CuckooTest):
         self.assert_same()
         self.assertEqual(self.readers[0].pipeline([("CF.COUNT", "gone", "a"), ("CF.COUNT", "gone", "b")]), [0, 1])
 
+    def test_pieces_come_to_replicas(self):
+        self.client.call("CF.INSERT", "source", "ITEMS", *range(60_000))
+        iterator = 0
+        while True:
+            iterator, piece = self.client.call("CF.SCANDUMP", "source", iterator)
+            if iterator == 0:
+                break
+            self.assertEqual(self.client.call("CF.LOADCHUNK", "target", iterator, piece), b"OK")
+        self.assert_same()
+        self.assertEqual(self.client.call("CF.INFO", "target")[7], 60_000)
+
     def test_only_what_changes_a_filter_is_sent(self):
         self.client.call("CF.INSERT", "k", "ERROR", "0.000001", "ITEMS", *range(5000))
         # A master pings its replicas now and then.

@@ -7,6 +7,7 @@
 #include <sepal/base/arguments.hpp>
 #include <sepal/command/run/partial_run.hpp>
 #include <sepal/command/table/error_texts.hpp>
+#include <sepal/cuckoo/commands/chunks.hpp>
 #include <sepal/cuckoo/commands/options.hpp>
 #include <sepal/cuckoo/foreign/redis_header.hpp>
 #include <sepal/writers/cuckoo_writer.hpp>
@@ -26,53 +27,14 @@ namespace {
 
 namespace cf_text = cuckoo::text;
 
-// A piece that is answered, and the part of a chunk that is written at once: so no other client waits for
-// long. RedisBloom's pieces have up to 16 MiB; it takes shorter ones.
-constexpr std::uint64_t at_once_bytes_max = std::uint64_t{1} << 20;
-
-Next answer_end(Context& context) {
-  context.reply.array(2);
-  context.reply.integer(0);
-  context.reply.null();
-  return Next::done;
-}
-
-Next answer_piece(Context& context, std::int64_t iterator, std::span<const std::byte> bytes) {
-  context.reply.array(2);
-  context.reply.integer(iterator);
-  context.reply.bulk({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  return Next::done;
-}
-
-// The iterator is that of RedisBloom: 1 asks for what stands behind the header.
-Next scan_own(Context& context, const cuckoo::Filter& filter, std::int64_t iterator) {
-  if (iterator == 0) {
-    const std::string header = cuckoo::header_piece(filter.plan());
-    return answer_piece(context, 1, std::as_bytes(std::span(header)));
-  }
-  const auto piece = filter.piece_at(static_cast<std::uint64_t>(iterator) - 1);
-  if (!piece) return answer_end(context);
-  return answer_piece(context, static_cast<std::int64_t>(piece->next) + 1,
-                      std::as_bytes(std::span(piece->bytes)));
-}
-
 Next cf_scandump(Context& context) {
   const auto iterator = parse_integer(context.words[2]);
   if (!iterator || *iterator < 0) return refuse(context, cf_text::position);
   value::Value* const found = find_counted(context, context.words[1]);
   if (found == nullptr) return refuse(context, cf_text::not_found);
   if (refuses_other_than_cuckoo(context, found)) return Next::done;
-  const cuckoo::Found known(found);
-  const auto* const filter = known.of_redis;
-  if (filter == nullptr) return scan_own(context, *known.own, *iterator);
-  const cuckoo::RedisHeader& header = filter->header();
-  if (header.item_count == 0) return answer_end(context);
-  if (*iterator == 0) return answer_piece(context, 1, cuckoo::encode_redis_header(header));
-  const auto piece = cuckoo::redis_piece_at(header, *iterator);
-  if (!piece) return answer_end(context);
-  const std::uint64_t byte_count = std::min(piece->byte_count, at_once_bytes_max);
-  return answer_piece(context, *iterator + static_cast<std::int64_t>(byte_count),
-                      filter->table().slots(piece->layer).subspan(piece->offset, byte_count));
+  cuckoo::append_piece(context.reply, cuckoo::scanned_piece(cuckoo::Found(found), *iterator));
+  return Next::done;
 }
 
 // What a header has made.
@@ -136,18 +98,11 @@ cuckoo::PieceOutcome load_part(Context& context, cuckoo::Filter& filter, std::sp
 }
 
 Next load_own_chunk(Context& context, cuckoo::Filter& filter, std::span<const std::byte> bytes) {
-  switch (load_part(context, filter, bytes)) {
-    case cuckoo::PieceOutcome::more: return Next::more;
-    case cuckoo::PieceOutcome::loaded: return answer_ok(context);
-    case cuckoo::PieceOutcome::losing_key: return Next::need_alone;
-    case cuckoo::PieceOutcome::gone: return refuse(context, cf_text::not_found);
-    case cuckoo::PieceOutcome::there: return refuse(context, cf_text::chunk_there);
-    case cuckoo::PieceOutcome::too_many_copies: return refuse(context, cf_text::too_many_copies);
-    case cuckoo::PieceOutcome::full: return refuse(context, cf_text::full);
-    case cuckoo::PieceOutcome::no_memory: return refuse(context, cf_text::no_memory);
-    case cuckoo::PieceOutcome::damaged: break;
-  }
-  return refuse(context, cf_text::bad_chunk);
+  const auto outcome = load_part(context, filter, bytes);
+  if (outcome == cuckoo::PieceOutcome::more) return Next::more;
+  if (outcome == cuckoo::PieceOutcome::losing_key) return Next::need_alone;
+  const std::string_view refusal = cuckoo::refusal_of(outcome);
+  return refusal.empty() ? answer_ok(context) : refuse(context, refusal);
 }
 
 Next load_chunk(Context& context, std::int64_t iterator, std::span<const std::byte> bytes) {
@@ -163,10 +118,11 @@ Next load_chunk(Context& context, std::int64_t iterator, std::span<const std::by
   if (!cuckoo::redis_place_of(filter->header(), iterator, bytes.size()))
     return refuse(context, cf_text::bad_chunk);
   if (!context.alone) return Next::need_alone;
-  if (context.partial == nullptr && bytes.size() > at_once_bytes_max)
+  if (context.partial == nullptr && bytes.size() > cuckoo::slots_at_once_max)
     context.partial = std::make_unique<PartialRun>();
   const std::size_t before = context.partial == nullptr ? 0 : context.partial->cursor;
-  const auto part = bytes.subspan(before, std::min<std::size_t>(bytes.size() - before, at_once_bytes_max));
+  const auto part =
+      bytes.subspan(before, std::min<std::size_t>(bytes.size() - before, cuckoo::slots_at_once_max));
   const std::uint64_t offset = static_cast<std::uint64_t>(iterator) - 1 - bytes.size() + before;
   writers::write(context.changes, {.database = context.client.database, .key = context.words[1]}, *filter,
                  offset, part);
@@ -184,7 +140,7 @@ Next cf_loadchunk(Context& context) {
 
 std::uint64_t records_chunk(const RecordAsk& ask) {
   const std::uint64_t bytes_max =
-      ask.in_transaction ? std::numeric_limits<std::uint64_t>::max() : at_once_bytes_max;
+      ask.in_transaction ? std::numeric_limits<std::uint64_t>::max() : cuckoo::slots_at_once_max;
   const std::size_t key_bytes = std::min(ask.words[1].size(), keyspace::key_bytes_max);
   if (cuckoo::begins_cells_piece(std::as_bytes(std::span(ask.words[3]))))
     return writers::record_bytes_of_cuckoo(

@@ -40,8 +40,6 @@ inline constexpr std::string_view position = "Invalid position";
 inline constexpr std::string_view bad_header = "Invalid header";
 inline constexpr std::string_view no_such_filter = "Couldn't create filter!";
 inline constexpr std::string_view bad_chunk = "Couldn't load chunk!";
-inline constexpr std::string_view own_filter =
-    "ERR CF.SCANDUMP gives RedisBloom's filters only: use DUMP and RESTORE";
 inline constexpr std::string_view chunk_there =
     "ERR the filter has items of this chunk already: delete the key and begin anew";
 inline constexpr std::string_view too_many_copies =
