@@ -277,7 +277,7 @@ bool CellBuilder::add(std::uint32_t quotient, std::uint64_t remainder) {
     to_.set_offset(line, taken);
   }
   if (same_run) store_bits(to_.line(last_.line), to_.run_ends_at() + last_.slot, 1, 0);
-  const Line line = to_.line(at.line);
+  std::uint64_t* const line = to_.line(at.line);
   const unsigned bits = shape.remainder_bits();
   store_bits(line, to_.remainders_at() + at.slot * bits, bits, remainder);
   store_bits(line, to_.run_ends_at() + at.slot, 1, 1);
