@@ -513,4 +513,53 @@ TEST_CASE("threads add, remove and look up while a filter grows and shrinks and 
   CHECK(filter.removed_count() == world.filter->removed_count());
 }
 
+TEST_CASE("of several threads that load the same pieces, one loads each, while others add") {
+  constexpr std::uint64_t items = 40'000;
+  constexpr std::size_t loaders = 3;
+  constexpr std::uint64_t others = 5000;
+  // No item is taken for another.
+  const FilterPtr source = made(options_of(1024, 1e-9, false));
+  for (std::uint64_t number = 0; number < items; ++number) REQUIRE(add(*source, item(number), nullptr));
+  std::vector<std::string> pieces;
+  for (std::uint64_t place = 0;;) {
+    auto piece = source->piece_at(place);
+    if (!piece) break;
+    place = piece->next;
+    pieces.push_back(std::move(piece->bytes));
+  }
+  const FilterPtr target = made(options_of(1024, 1e-9, false));
+  SharedMemory memory[loaders + 1];
+  Journal journals[loaders + 1];
+  std::vector<std::atomic<int>> loaded(pieces.size());
+  std::atomic<int> unexpected{0};
+  const auto load_all = [&](std::size_t thread) {
+    for (std::size_t at = 0; at < pieces.size(); ++at) {
+      PieceLoad load(*target);
+      auto outcome = load.read(std::as_bytes(std::span(pieces[at])));
+      while (outcome == PieceOutcome::more)
+        outcome = target->load_some(load, memory[thread], &journals[thread]);
+      if (outcome == PieceOutcome::loaded) ++loaded[at];
+      if (outcome != PieceOutcome::loaded && outcome != PieceOutcome::there) ++unexpected;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t thread = 0; thread < loaders; ++thread) threads.emplace_back(load_all, thread);
+  std::vector<Filter::AddOutcome> outcomes;
+  for (std::uint64_t number = items; number < items + others; ++number) {
+    const std::string text = item(number);
+    const std::string_view view = text;
+    if (!target->add({&view, 1}, Filter::AddIf::always, memory[loaders], outcomes, &journals[loaders]) ||
+        !contains(*target, text))
+      ++unexpected;
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(unexpected == 0);
+  for (const auto& times : loaded) CHECK(times == 1);
+  CHECK(target->item_count() == items + others);
+  // The records make it again.
+  const FilterPtr replayed = made(options_of(1024, 1e-9, false));
+  for (const Journal& journal : journals) REQUIRE(replayed->repeat(journal.entries));
+  CHECK(counts_of(*replayed, items + others) == std::vector<std::uint64_t>(items + others, 1));
+}
+
 }  // namespace filter_property
