@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sepal/bloom/kind/kind.hpp>
+#include <sepal/bloom/kind/window_kind.hpp>
 #include <sepal/cuckoo/kind/kind.hpp>
 #include <sepal/cuckoo/kind/redis_kind.hpp>
 #include <sepal/strings/kind.hpp>
@@ -10,6 +11,6 @@
 namespace sepal::value {
 
 inline constexpr const KindRow* own_kinds[] = {&bloom::bloom_row, &strings::string_row, &cuckoo::cuckoo_row,
-                                               &cuckoo::redis_row};
+                                               &cuckoo::redis_row,  &bloom::window_row};
 
 }  // namespace sepal::value

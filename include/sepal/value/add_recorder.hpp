@@ -3,6 +3,7 @@
 
 #include <sepal/base/hash.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -40,5 +41,28 @@ class CollectedEntries final : public AddRecorder {
 
 // Small enough that WorkerLog::seal_record() waits only microseconds.
 inline constexpr std::size_t recorded_items_max = 1024;
+
+// Collects new entries until there are so many that the recorder must hear of them. The recorder may be null.
+class ToldEntries {
+ public:
+  ToldEntries(AddRecorder* recorder, std::size_t item_count) : recorder_(recorder) {
+    if (recorder != nullptr) entries_.reserve(std::min(item_count, recorded_items_max));
+  }
+  void add(const Fingerprint& entry) {
+    if (recorder_ == nullptr) return;
+    if (entries_.size() == recorded_items_max) {
+      recorder_->tell(entries_);
+      entries_.clear();
+    }
+    entries_.push_back(entry);
+  }
+  void end() {
+    if (recorder_ != nullptr) recorder_->end(entries_);
+  }
+
+ private:
+  AddRecorder* recorder_;
+  std::vector<Fingerprint> entries_;
+};
 
 }  // namespace sepal::value

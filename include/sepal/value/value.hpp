@@ -27,7 +27,7 @@
 namespace sepal::value {
 
 // The numbers stand in files (docs/formats.md), and are the indexes of `kinds` (kind_row.hpp).
-enum class Kind : std::uint8_t { bloom = 0, string = 1, cuckoo = 2, redis_cuckoo = 3 };
+enum class Kind : std::uint8_t { bloom = 0, string = 1, cuckoo = 2, redis_cuckoo = 3, window = 4 };
 
 // A number for KindRow::identity, or for a part of a value. One counter for the whole process: with one for
 // each kind, a value could have the number of another one that was under its key before. Any thread.

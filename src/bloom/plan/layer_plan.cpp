@@ -193,7 +193,11 @@ LayerShape choose(double item_count, double error_rate) {
 
 }  // namespace
 
-Result<LayerPlan> plan_layer(const LayerRequest& request, std::uint64_t bytes_max) {
+namespace {
+
+// Plans with the shape that `choose` takes for a number of items and a rate.
+template <class Choose>
+Result<LayerPlan> plan_with(const LayerRequest& request, std::uint64_t bytes_max, const Choose& choose_shape) {
   if (request.capacity == 0) return fail(Errc::out_of_range, "the capacity is at least 1");
   // Written so that NaN is refused, too.
   if (!(request.error_rate > 0 && request.error_rate < 1))
@@ -207,7 +211,7 @@ Result<LayerPlan> plan_layer(const LayerRequest& request, std::uint64_t bytes_ma
   // The textbook's size is a lower bound, and far cheaper to compute than a plan.
   if (item_count * textbook_bits_per_item(error_rate) > bits_max) return too_large();
 
-  const LayerShape shape = choose(item_count, error_rate);
+  const LayerShape shape = choose_shape(item_count, error_rate);
   if (size_of(shape) > bits_max) return too_large();
   return LayerPlan{.capacity = request.capacity,
                    .error_rate = error_rate,
@@ -215,6 +219,25 @@ Result<LayerPlan> plan_layer(const LayerRequest& request, std::uint64_t bytes_ma
                    .block_bits = static_cast<std::uint32_t>(shape.block_bits),
                    .probe_count = shape.probe_count,
                    .layout = Layout::blocked};
+}
+
+}  // namespace
+
+Result<LayerPlan> plan_layer(const LayerRequest& request, std::uint64_t bytes_max) {
+  return plan_with(request, bytes_max, choose);
+}
+
+Result<LayerPlan> plan_layer_of(const LayerRequest& request, std::uint32_t block_bits,
+                                std::uint64_t bytes_max) {
+  return plan_with(request, bytes_max, [&](double item_count, double error_rate) {
+    const Promise promise{
+        .item_count = item_count, .error_rate = error_rate, .confidence = confidences.front()};
+    LayerShape one{.block_bits = static_cast<double>(block_bits),
+                   .probe_count = probes_for(block_bits / item_count)};
+    for (; one.probe_count > 1 && promise.excess(one) > 0;) --one.probe_count;
+    if (promise.excess(one) <= 0) return one;
+    return rounded_up(promise, with_best_probes(promise, guess(promise, block_bits)));
+  });
 }
 
 double textbook_bits_per_item(double error_rate) {

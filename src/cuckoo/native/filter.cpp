@@ -204,7 +204,7 @@ bool Filter::add(std::span<const std::string_view> items, AddIf condition, Memor
                  std::vector<AddOutcome>& outcomes, value::AddRecorder* recorder) {
   outcomes.clear();
   if (recorder != nullptr && !recorder->begin()) return false;
-  ToldRecords told(recorder, items.size());
+  value::ToldEntries told(recorder, items.size());
   change_each(items, [&](const Sought& item) {
     Fingerprint record;
     outcomes.push_back(add(item, condition, memory, record));
@@ -217,7 +217,7 @@ bool Filter::add(std::span<const std::string_view> items, AddIf condition, Memor
 bool Filter::remove(std::span<const std::string_view> items, Memory& memory, std::span<bool> removed,
                     value::AddRecorder* recorder) {
   if (recorder != nullptr && !recorder->begin()) return false;
-  ToldRecords told(recorder, items.size());
+  value::ToldEntries told(recorder, items.size());
   std::size_t at = 0;
   change_each(items, [&](const Sought& item) {
     Fingerprint record;

@@ -236,7 +236,7 @@ PieceOutcome Filter::load_some(PieceLoad& piece, Memory& memory, value::AddRecor
   if (load.looked_up < load.items.size()) return look_up_some(load);
   if (recorder != nullptr && !recorder->begin()) return PieceOutcome::losing_key;
   const Changer by{.memory = memory, .stills = *stills_, .account = account_};
-  ToldRecords told(recorder, piece_step_max);
+  value::ToldEntries told(recorder, piece_step_max);
   PieceOutcome outcome = PieceOutcome::more;
   for (std::size_t count = 0; count < piece_step_max && outcome == PieceOutcome::more; ++count) {
     Fingerprint record;

@@ -2,12 +2,8 @@
 #pragma once
 
 #include <sepal/base/hash.hpp>
-#include <sepal/value/add_recorder.hpp>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "cuckoo/cells/cell_lines.hpp"
 
@@ -29,28 +25,5 @@ inline constexpr unsigned removed_bit = 40;
 [[nodiscard]] inline bool is_removal(const Fingerprint& record) {
   return (record.high >> removed_bit & 1) != 0;
 }
-
-// Collects records until there are so many that the recorder must hear of them.
-class ToldRecords {
- public:
-  ToldRecords(value::AddRecorder* recorder, std::size_t item_count) : recorder_(recorder) {
-    if (recorder != nullptr) records_.reserve(std::min(item_count, value::recorded_items_max));
-  }
-  void add(const Fingerprint& record) {
-    if (recorder_ == nullptr) return;
-    if (records_.size() == value::recorded_items_max) {
-      recorder_->tell(records_);
-      records_.clear();
-    }
-    records_.push_back(record);
-  }
-  void end() {
-    if (recorder_ != nullptr) recorder_->end(records_);
-  }
-
- private:
-  value::AddRecorder* recorder_;
-  std::vector<Fingerprint> records_;
-};
 
 }  // namespace sepal::cuckoo

@@ -1,0 +1,517 @@
+#include <sepal/base/assert.hpp>
+#include <sepal/base/checked.hpp>
+#include <sepal/bloom/window/window_filter.hpp>
+#include <sepal/value/heap.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <utility>
+
+#include "bloom/window/entries.hpp"
+#include "bloom/window/window_layer.hpp"
+
+namespace sepal::bloom {
+
+// A line of its own, so that workers in different stripes do not pass one around.
+struct alignas(64) WindowFilter::Stripe {
+  SpinLock lock;
+};
+
+namespace {
+
+// Without numbers below 0, a filter has as many generations before its first one as a window has.
+constexpr std::uint64_t first_generation = lanes_max;
+
+// Takes so many from a count, or what there is.
+void take_from(std::atomic<std::uint64_t>& count, std::uint64_t some) {
+  std::uint64_t before = count.load(std::memory_order_relaxed);
+  while (!count.compare_exchange_weak(before, before - std::min(before, some), std::memory_order_relaxed)) {
+  }
+}
+
+std::uint64_t milliseconds_of(WallTime time) {
+  const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(since, 0));
+}
+
+}  // namespace
+
+// An add of some items: the generation that it is in, and the places that it has claimed there.
+class WindowFilter::Adding {
+ public:
+  Adding(WindowFilter& filter, std::uint64_t generation, std::uint64_t claimed)
+      : live(generation, filter.options_.lanes()),
+        filter_(filter),
+        claimed_in_(generation),
+        claimed_(claimed),
+        all_claimed_(claimed != 0) {}
+  ~Adding() {
+    count();
+    if (claimed_ > 0 && filter_.newest_generation() - claimed_in_ < live.lanes)
+      filter_.newest_layer().give_back(lane_of(claimed_in_), claimed_);
+  }
+  Adding(const Adding&) = delete;
+  Adding& operator=(const Adding&) = delete;
+
+  // With the lock of a stripe: whoever has held it before may have been in a later generation.
+  void follow() {
+    const std::uint64_t newest = filter_.newest_generation();
+    if (newest == live.generation) return;
+    count();
+    live = LiveStamps(newest, live.lanes);
+  }
+  // A place in the lane of the generation.
+  bool take_place() {
+    if (live.generation == claimed_in_ && claimed_ > 0) {
+      --claimed_;
+      return true;
+    }
+    // The request has begun, and there was room for it when it did.
+    if (all_claimed_) filter_.newest_layer().take(live.current, 1);
+    return all_claimed_ || filter_.newest_layer().claim(live.current, 1);
+  }
+  void count_item() { ++items_; }
+
+  LiveStamps live;
+
+ private:
+  [[nodiscard]] std::uint32_t lane_of(std::uint64_t generation) const {
+    return static_cast<std::uint32_t>(generation % live.lanes);
+  }
+  void count() {
+    if (items_ == 0) return;
+    filter_.changes_.fetch_add(items_, std::memory_order_relaxed);
+    if (filter_.newest_generation() - live.generation < live.lanes)
+      filter_.items_[live.current].fetch_add(items_, std::memory_order_relaxed);
+    items_ = 0;
+  }
+
+  WindowFilter& filter_;
+  const std::uint64_t claimed_in_;
+  std::uint64_t claimed_;
+  const bool all_claimed_;
+  std::uint64_t items_ = 0;
+};
+
+WindowFilter::WindowFilter(const WindowOptions& options)
+    : Value(own_kind), options_(options), identity_(value::new_identity()) {}
+
+WindowFilter::~WindowFilter() = default;
+
+Result<WindowFilterPtr> WindowFilter::create(const WindowOptions& options, const LanePlan& first_layer,
+                                             WallTime now) {
+  WindowFilterPtr filter(new WindowFilter(options));
+  auto layer = WindowLayer::create(first_layer, 0, options.lanes(), Paging::small);
+  if (!layer) return layer.error();
+  filter->layers_.push_back(std::move(*layer));
+  filter->next_number_ = 1;
+  filter->share_out_stripes();
+  filter->newest_.store(std::max(filter->generation_at(now), first_generation), std::memory_order_relaxed);
+  return filter;
+}
+
+// --- generations ------------------------------------------------------------------------------------------
+
+std::uint64_t WindowFilter::generation_at(WallTime now) const {
+  const std::uint64_t newest = newest_generation();
+  if (options_.of_last()) return newest;
+  return std::max(newest, milliseconds_of(now) * options_.generations / options_.milliseconds);
+}
+
+// Raises the latest generation. Returns it.
+std::uint64_t WindowFilter::reach(std::uint64_t generation) {
+  if (const std::uint64_t newest = newest_generation(); newest >= generation) return newest;
+  const SpinGuard lock(generation_lock_);
+  const std::uint64_t newest = newest_generation();
+  if (newest >= generation) return newest;
+  const std::uint64_t lanes = options_.lanes();
+  for (std::uint64_t begins = std::max(newest, generation - lanes) + 1; begins <= generation; ++begins) {
+    const auto lane = static_cast<std::uint32_t>(begins % lanes);
+    items_[lane].store(0, std::memory_order_relaxed);
+    for (const auto& layer : layers_) layer->set_taken(lane, 0);
+  }
+  newest_.store(generation, std::memory_order_release);
+  if (layers_.size() > 1 && is_old(*layers_.front())) drop_due_.store(true, std::memory_order_relaxed);
+  return generation;
+}
+
+// --- look-ups ---------------------------------------------------------------------------------------------
+
+// Some items, hashed.
+struct WindowFilter::Batch {
+  std::size_t count = 0;
+  std::array<std::uint64_t, found_together_max> hashes;
+  std::array<std::uint32_t, found_together_max> lanes;
+
+  Batch(const WindowFilter& filter, std::span<const std::string_view> items)
+      : count(std::min(items.size(), found_together_max)) {
+    for (std::size_t number = 0; number < count; ++number) hashes[number] = filter.hash_of(items[number]);
+  }
+  // Asks for all lines of the items in a layer. Always inlined: GCC drops calls of a function that does
+  // nothing but prefetch.
+  [[gnu::always_inline]] void fetch(const WindowLayer& layer) const {
+    const LaneBlocks& blocks = layer.blocks();
+    for (std::size_t number = 0; number < count; ++number) {
+      const LaneItem item(blocks, hashes[number]);
+      fetch_line(item.stamps(blocks));
+      for (std::uint32_t zone = 0; zone < blocks.zones; ++zone) fetch_line(item.line(blocks, zone));
+    }
+  }
+  void find(const WindowLayer& layer, const LiveStamps& live) {
+    layer.find(std::span(hashes).first(count), live, std::span(lanes).first(count));
+  }
+};
+
+void WindowFilter::contains(std::span<const std::string_view> items, WallTime now,
+                            std::span<bool> present) const {
+  const LiveStamps live(generation_at(now), options_.lanes());
+  while (!items.empty()) {
+    Batch batch(*this, items);
+    batch.find(newest_layer(), live);
+    for (std::size_t number = 0; number < batch.count; ++number) present[number] = batch.lanes[number] != 0;
+    for (std::size_t index = layers_.size() - 1; index-- > 0;) {
+      batch.find(*layers_[index], live);
+      for (std::size_t number = 0; number < batch.count; ++number)
+        present[number] = present[number] || batch.lanes[number] != 0;
+    }
+    items = items.subspan(batch.count);
+    present = present.subspan(batch.count);
+  }
+}
+
+// --- adds -------------------------------------------------------------------------------------------------
+
+SpinLock& WindowFilter::lock_of(std::uint64_t hash) const {
+  return stripes_[scaled(hash, stripe_count_)].lock;
+}
+
+WindowFilter::Put WindowFilter::put(std::uint64_t hash, Adding& adding, Fingerprint& record) {
+  const SpinGuard lock(lock_of(hash));
+  for (;;) {
+    adding.follow();
+    const LiveStamps& live = adding.live;
+    std::uint32_t lanes = 0;
+    for (std::size_t index = layers_.size(); index-- > 0;) lanes |= layers_[index]->lanes_with(hash, live);
+    std::optional<std::uint64_t> last;
+    for (; lanes != 0; lanes &= lanes - 1) {
+      const auto lane = static_cast<std::uint32_t>(std::countr_zero(lanes));
+      last = std::max(last, std::optional(live.generation_of(lane)));
+    }
+    if (last && (!options_.refresh || *last == live.generation)) return Put::known;
+    if (!adding.take_place()) {
+      if (!options_.of_last()) return Put::no_room;
+      // The generation has all its items.
+      (void)reach(live.generation + 1);
+      continue;
+    }
+    newest_layer().set(hash, live);
+    if (last) take_from(items_[*last % live.lanes], 1);
+    adding.count_item();
+    record = entry_of({.hash = hash,
+                       .generation = live.generation,
+                       .layer = newest_layer().number(),
+                       .renews = last ? live.generation - *last : 0});
+    return last ? Put::renewed : Put::added;
+  }
+}
+
+// Hashes and fetches some items together, and puts one after the other: step(put), which returns false to
+// end.
+template <class Step>
+void WindowFilter::add_all(std::span<const std::string_view> items, Adding& adding,
+                           value::AddRecorder* recorder, const Step& step) {
+  value::ToldEntries told(recorder, items.size());
+  for (bool goes_on = true; goes_on && !items.empty();) {
+    Batch batch(*this, items);
+    for (std::size_t index = layers_.size(); index-- > 0 && batch.count > 1;) batch.fetch(*layers_[index]);
+    for (std::size_t number = 0; number < batch.count && goes_on; ++number) {
+      Fingerprint record;
+      const Put outcome = put(batch.hashes[number], adding, record);
+      if (outcome == Put::added || outcome == Put::renewed) told.add(record);
+      goes_on = step(outcome);
+    }
+    items = items.subspan(batch.count);
+  }
+  told.end();
+}
+
+bool WindowFilter::try_add(std::span<const std::string_view> items, WallTime now, std::span<bool> added,
+                           value::AddRecorder* recorder) {
+  if (drop_due_.load(std::memory_order_relaxed)) [[unlikely]] {
+    // The one who sees it first asks for the closed gate.
+    if (drop_due_.exchange(false, std::memory_order_relaxed)) return false;
+  }
+  const std::uint64_t generation = reach(generation_at(now));
+  // Where generations end by their items, places are taken one by one, so that each ends with its last.
+  const std::uint64_t claims = options_.of_last() ? 0 : items.size();
+  if (claims > 0 && !newest_layer().claim(static_cast<std::uint32_t>(generation % options_.lanes()), claims))
+    return all_known(items, now, added);
+  Adding adding(*this, generation, claims);
+  if (recorder != nullptr && !recorder->begin()) return false;
+  std::size_t at = 0;
+  add_all(items, adding, recorder, [&](Put outcome) {
+    added[at++] = outcome == Put::added;
+    return true;
+  });
+  return true;
+}
+
+// Items that are there already need no room, unless they are to be renewed.
+bool WindowFilter::all_known(std::span<const std::string_view> items, WallTime now,
+                             std::span<bool> added) const {
+  if (options_.refresh) return false;
+  contains(items, now, added);
+  if (std::ranges::find(added, false) != added.end()) return false;
+  std::ranges::fill(added, false);
+  return true;
+}
+
+bool WindowFilter::add_each(std::span<const std::string_view> items, WallTime now,
+                            std::vector<AddOutcome>& outcomes, value::AddRecorder* recorder) {
+  if (recorder != nullptr && !recorder->begin()) return false;
+  Adding adding(*this, reach(generation_at(now)), 0);
+  add_all(items, adding, recorder, [&](Put outcome) {
+    outcomes.push_back({.added = outcome == Put::added,
+                        .refusal = outcome == Put::no_room ? Refusal::full : Refusal::none});
+    return outcome != Put::no_room;
+  });
+  return true;
+}
+
+// --- layers -----------------------------------------------------------------------------------------------
+
+bool WindowFilter::is_old(const WindowLayer& layer) const {
+  for (std::uint32_t lane = 0; lane < options_.lanes(); ++lane)
+    if (layer.taken(lane) != 0) return false;
+  return true;
+}
+
+// A reader may read a layer that is old, so the filter keeps it as long as there is one.
+void WindowFilter::drop_old_layers() {
+  drop_due_.store(false, std::memory_order_relaxed);
+  if (use_count() > 1) return;
+  while (layers_.size() > 1 && is_old(*layers_.front())) layers_.erase(layers_.begin());
+  share_out_stripes();
+}
+
+void WindowFilter::share_out_stripes() {
+  std::uint32_t count = layers_.front()->plan().stripe_count();
+  for (const auto& layer : layers_) count = std::min(count, layer->plan().stripe_count());
+  if (count == stripe_count_) return;
+  stripes_ = std::make_unique<Stripe[]>(count);
+  stripe_count_ = count;
+}
+
+// For each age of a lane: the rates of the lanes that will then still be live, as planned.
+std::vector<double> WindowFilter::rates_by_age() const {
+  const LiveStamps live(newest_generation(), options_.lanes());
+  std::vector<double> rates(live.lanes);
+  for (const auto& layer : layers_) {
+    for (std::uint32_t lane = 0; lane < live.lanes; ++lane) {
+      if (layer->taken(lane) == 0) continue;
+      const std::uint64_t age = live.generation - live.generation_of(lane);
+      for (std::uint64_t later = 0; age + later < live.lanes; ++later)
+        rates[later] += layer->plan().error_rate;
+    }
+  }
+  return rates;
+}
+
+Filter::Refusal WindowFilter::grow(const value::Limits& limits,
+                                   const std::function<void(std::uint64_t, const LanePlan&)>& tell) {
+  drop_old_layers();
+  if (options_.expansion == 0 || options_.of_last()) return Refusal::full;
+  if (layers_.size() >= limits.layers_max) return Refusal::layer_limit;
+  const auto items = checked_multiply(newest_layer().plan().capacity, options_.expansion);
+  const std::uint64_t held = byte_count();
+  if (!items || held > limits.bytes_max) return Refusal::too_large;
+  const auto plan = plan_growth(options_, *items, rates_by_age(), limits.bytes_max - held);
+  if (!plan) return Refusal::too_large;
+  auto layer = WindowLayer::create(*plan, next_number_, options_.lanes(), Paging::small);
+  if (!layer) return Refusal::out_of_memory;
+  if (tell) tell(newest_generation(), *plan);
+  layers_.push_back(std::move(*layer));
+  ++next_number_;
+  share_out_stripes();
+  return Refusal::none;
+}
+
+Result<void> WindowFilter::append_layer(std::uint64_t generation, const LanePlan& plan,
+                                        const value::Limits& limits) {
+  (void)reach(generation);
+  drop_old_layers();
+  const std::uint64_t held = byte_count();
+  if (layers_.size() >= limits.layers_max) return fail(Errc::layer_limit);
+  if (held > limits.bytes_max || WindowLayer::footprint(plan, options_.lanes()) > limits.bytes_max - held)
+    return fail(Errc::too_large);
+  auto layer = WindowLayer::create(plan, next_number_, options_.lanes(), Paging::huge);
+  if (!layer) return layer.error();
+  layers_.push_back(std::move(*layer));
+  ++next_number_;
+  share_out_stripes();
+  return {};
+}
+
+bool WindowFilter::fresh() const {
+  return std::ranges::any_of(layers_, [](const auto& layer) { return layer->fresh(); });
+}
+
+void WindowFilter::small_pages(std::vector<value::SmallPages>& to) const {
+  for (const auto& layer : layers_) {
+    if (!layer->fresh()) continue;
+    to.push_back({.memory = layer.get(),
+                  .piece_count = layer->piece_count(),
+                  .in_use = [](const void* memory,
+                               std::uint64_t piece) {
+                    return static_cast<const WindowLayer*>(memory)->in_use(piece);
+                  },
+                  .move = [](const void* memory, std::uint64_t piece) {
+                    static_cast<const WindowLayer*>(memory)->move_to_huge_page(piece);
+                  }});
+  }
+}
+
+// --- figures ----------------------------------------------------------------------------------------------
+
+// Of the generations that are live in generation `now`; `newest` is the last one that was counted.
+std::uint64_t WindowFilter::items_in(std::uint64_t newest, std::uint64_t now) const {
+  std::uint64_t items = 0;
+  for (std::uint64_t generation = now - options_.generations; generation <= newest; ++generation)
+    items += items_[generation % options_.lanes()].load(std::memory_order_relaxed);
+  return items;
+}
+
+std::uint64_t WindowFilter::item_count(WallTime now) const {
+  return items_in(newest_generation(), generation_at(now));
+}
+
+std::uint64_t WindowFilter::item_count() const {
+  const std::uint64_t newest = newest_generation();
+  return items_in(newest, newest);
+}
+
+std::uint64_t WindowFilter::capacity() const {
+  const std::uint64_t items = newest_layer().plan().capacity;
+  return items * options_.generations;
+}
+
+std::uint64_t WindowFilter::byte_count() const {
+  std::uint64_t bytes = value::heap_footprint(sizeof(WindowFilter)) +
+                        value::heap_footprint(stripe_count_ * sizeof(Stripe)) +
+                        value::heap_footprint(layers_.capacity() * sizeof(layers_.front()));
+  for (const auto& layer : layers_) bytes += WindowLayer::footprint(layer->plan(), options_.lanes());
+  return bytes;
+}
+
+WindowFilter::State WindowFilter::state(WallTime now) const {
+  const std::uint64_t newest = newest_generation();
+  const LiveStamps live(generation_at(now), options_.lanes());
+  // A lane has a count if its generation has begun, and is not over.
+  const auto counts = [&](std::uint64_t generation) {
+    return generation <= newest && newest - generation < live.lanes;
+  };
+  State state;
+  for (std::uint64_t age = 0; age < live.lanes; ++age) {
+    const std::uint64_t number = live.generation - age;
+    const auto& items = items_[number % live.lanes];
+    state.generations.push_back(
+        {.number = number, .items = counts(number) ? items.load(std::memory_order_relaxed) : 0});
+  }
+  for (const auto& layer : layers_) {
+    LayerFigures figures{.plan = layer->plan()};
+    for (std::uint32_t lane = 0; lane < live.lanes; ++lane) {
+      if (!counts(live.generation_of(lane))) continue;
+      figures.items += layer->taken(lane);
+      figures.rate += lane_rate(layer->plan(), live.lanes, layer->taken(lane));
+    }
+    state.error_rate += figures.rate;
+    state.layers.push_back(figures);
+  }
+  if (options_.of_last()) return state;
+  // A generation begins with the first millisecond whose number is not below its own.
+  const auto begin_of = [&](std::uint64_t generation) {
+    return (generation * options_.milliseconds + options_.generations - 1) / options_.generations;
+  };
+  state.kept_since = begin_of(live.generation - options_.generations);
+  state.forgets_next = begin_of(live.generation + 1);
+  return state;
+}
+
+// --- its image and records --------------------------------------------------------------------------------
+
+void WindowFilter::freeze(std::vector<std::uint64_t>& numbers) const {
+  const std::uint32_t lanes = options_.lanes();
+  numbers.push_back(newest_generation());
+  numbers.push_back(change_count());
+  for (std::uint32_t lane = 0; lane < lanes; ++lane)
+    numbers.push_back(items_[lane].load(std::memory_order_relaxed));
+  for (const auto& layer : layers_) {
+    numbers.push_back(reinterpret_cast<std::uintptr_t>(layer.get()));
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) numbers.push_back(layer->taken(lane));
+  }
+}
+
+Result<WindowFilterPtr> WindowFilter::restore(const Restored& state, const value::Limits& limits,
+                                              value::FilledBy filled_by) {
+  SEPAL_ASSERT(!state.layers.empty(), "a filter has at least one layer");
+  WindowFilterPtr filter(new WindowFilter(state.options));
+  std::uint64_t bytes = filter->byte_count();
+  const std::uint32_t lanes = state.options.lanes();
+  for (const LayerState& layer : state.layers) {
+    bytes += WindowLayer::footprint(layer.plan, lanes);
+    if (bytes > limits.bytes_max) return fail(Errc::too_large);
+    auto made = WindowLayer::create(layer.plan, layer.number, lanes,
+                                    filled_by == value::FilledBy::load ? Paging::huge : Paging::small);
+    if (!made) return made.error();
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) (*made)->set_taken(lane, layer.taken[lane]);
+    filter->layers_.push_back(std::move(*made));
+  }
+  filter->next_number_ = state.layers.back().number + 1;
+  filter->share_out_stripes();
+  filter->newest_.store(state.newest, std::memory_order_relaxed);
+  filter->changes_.store(state.changes, std::memory_order_relaxed);
+  for (std::uint32_t lane = 0; lane < lanes; ++lane)
+    filter->items_[lane].store(state.items[lane], std::memory_order_relaxed);
+  return filter;
+}
+
+void WindowFilter::fill_body(std::uint64_t offset, std::span<const std::byte> from) {
+  for (const auto& layer : layers_) {
+    if (offset >= layer->byte_count()) {
+      offset -= layer->byte_count();
+      continue;
+    }
+    const auto count =
+        static_cast<std::size_t>(std::min<std::uint64_t>(layer->byte_count() - offset, from.size()));
+    layer->fill(offset, from.first(count));
+    from = from.subspan(count);
+    if (from.empty()) return;
+    offset = 0;
+  }
+  SEPAL_ASSERT(from.empty(), "a filter is filled with more than it has");
+}
+
+bool WindowFilter::repeat(std::span<const Fingerprint> records) {
+  LiveStamps live(newest_generation(), options_.lanes());
+  for (const Fingerprint& record : records) {
+    const WindowEntry entry = entry_in(record, newest_generation());
+    if (entry.renews > options_.generations || entry.generation < live.lanes) return false;
+    changes_.fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t newest = reach(entry.generation);
+    // It has been forgotten.
+    if (newest - entry.generation >= live.lanes) continue;
+    if (live.generation != entry.generation) live = LiveStamps(entry.generation, live.lanes);
+    const auto layer = std::ranges::find_if(
+        layers_, [&](const auto& each) { return layer_number_of(each->number()) == entry.layer; });
+    if (layer == layers_.end()) return false;
+    (*layer)->set(entry.hash, live);
+    (*layer)->take(live.current, 1);
+    items_[live.current].fetch_add(1, std::memory_order_relaxed);
+    if (entry.renews != 0 && newest - (entry.generation - entry.renews) < live.lanes)
+      take_from(items_[(entry.generation - entry.renews) % live.lanes], 1);
+  }
+  return true;
+}
+
+}  // namespace sepal::bloom

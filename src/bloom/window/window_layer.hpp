@@ -1,0 +1,94 @@
+// A layer of a filter that forgets: its blocks, and how many items each generation has in it.
+#pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/bloom/window/plan.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "bloom/filter/bitmap.hpp"
+#include "bloom/window/lanes.hpp"
+
+namespace sepal::bloom {
+
+inline constexpr std::size_t found_together_max = 32;
+
+// Members are shared, but for those that say otherwise.
+class WindowLayer {
+ public:
+  // Errors: out_of_memory.
+  static Result<std::unique_ptr<WindowLayer>> create(const LanePlan& plan, std::uint64_t number,
+                                                     std::uint32_t lanes, Paging paging);
+  // The memory that create() takes.
+  static std::uint64_t footprint(const LanePlan& plan, std::uint32_t lanes);
+
+  [[nodiscard]] const LanePlan& plan() const { return plan_; }
+  // Layers of a filter are numbered as they come, from 0.
+  [[nodiscard]] std::uint64_t number() const { return number_; }
+  [[nodiscard]] std::uint64_t byte_count() const { return plan_.byte_count(blocks_.lanes); }
+
+  [[nodiscard]] const LaneBlocks& blocks() const { return blocks_; }
+  // For each hash, the live lanes that have the item, a bit for each. `lanes` is as long as `hashes`, which
+  // are at most found_together_max.
+  void find(std::span<const std::uint64_t> hashes, const LiveStamps& live,
+            std::span<std::uint32_t> lanes) const;
+  [[nodiscard]] std::uint32_t lanes_with(std::uint64_t hash, const LiveStamps& live) const {
+    return with_shape(blocks_, [&](const auto& shape) {
+      const LaneItem item(blocks_, hash);
+      std::uint32_t lanes = item.live_lanes(blocks_, shape, live);
+      for (std::uint32_t zone = 0; zone < blocks_.zones && lanes != 0; ++zone)
+        lanes = item.lanes_in(blocks_, shape, zone, lanes);
+      return lanes;
+    });
+  }
+  // Sets the item's bits in the lane of this generation. With the lock of its block.
+  void set(std::uint64_t hash, const LiveStamps& live) { LaneItem(blocks_, hash).set(blocks_, live); }
+
+  // The places of a lane that its items have taken, or adds that run now have claimed.
+  [[nodiscard]] std::uint64_t taken(std::uint32_t lane) const {
+    return taken_[lane].load(std::memory_order_relaxed);
+  }
+  // Takes places of a lane; false: they are not there.
+  [[nodiscard]] bool claim(std::uint32_t lane, std::uint64_t count);
+  // The same, there or not.
+  void take(std::uint32_t lane, std::uint64_t count) {
+    taken_[lane].fetch_add(count, std::memory_order_relaxed);
+  }
+  void give_back(std::uint32_t lane, std::uint64_t count);
+  void set_taken(std::uint32_t lane, std::uint64_t count) {
+    taken_[lane].store(count, std::memory_order_relaxed);
+  }
+
+  // --- its bits as bytes, as KindRow::copy_body and fill_body ---------------------------------------------
+
+  void copy(std::uint64_t offset, std::span<std::byte> to) const;
+  void fill(std::uint64_t offset, std::span<const std::byte> from);
+
+  // --- small pages (value::SmallPages) --------------------------------------------------------------------
+
+  [[nodiscard]] bool fresh() const { return fresh_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t piece_count() const { return bitmap_.piece_count(); }
+  [[nodiscard]] bool in_use(std::uint64_t piece) const { return bitmap_.in_use(piece); }
+  void move_to_huge_page(std::uint64_t piece) const;
+
+ private:
+  WindowLayer(const LanePlan& plan, std::uint64_t number, std::uint32_t lanes, Bitmap bitmap, bool fresh)
+      : plan_(plan),
+        number_(number),
+        bitmap_(std::move(bitmap)),
+        blocks_(plan, lanes, bitmap_.words()),
+        fresh_(fresh) {}
+  const LanePlan plan_;
+  const std::uint64_t number_;
+  const Bitmap bitmap_;
+  const LaneBlocks blocks_;
+  mutable std::atomic<bool> fresh_;  // has pages that are to be moved
+  std::array<std::atomic<std::uint64_t>, lanes_max> taken_{};
+};
+
+}  // namespace sepal::bloom
