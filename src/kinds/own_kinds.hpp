@@ -11,6 +11,6 @@
 namespace sepal::value {
 
 inline constexpr const KindRow* own_kinds[] = {&bloom::bloom_row, &strings::string_row, &cuckoo::cuckoo_row,
-                                               &cuckoo::redis_row,  &bloom::window_row};
+                                               &cuckoo::redis_row, &bloom::window_row};
 
 }  // namespace sepal::value

@@ -229,8 +229,8 @@ void bf_card(Request& request) {
   request.reply.integer_unsigned(key.filter() != nullptr ? key.filter()->item_count() : 0);
 }
 
-void reply_value(Reply& reply, const bloom::InfoField& field, const Filter& filter) {
-  if (const auto value = field.value(filter)) {
+void reply_value(Reply& reply, const bloom::InfoField& field, const bloom::InfoFacts& facts) {
+  if (const auto value = field.value(facts)) {
     reply.integer_unsigned(*value);
   } else {
     reply.null();
@@ -238,14 +238,14 @@ void reply_value(Reply& reply, const bloom::InfoField& field, const Filter& filt
 }
 
 // In RESP3 a single field is a map of one pair; in RESP2 it is an array of the value alone, without a name.
-void reply_one_field(Reply& reply, const bloom::InfoField& field, const Filter& filter) {
+void reply_one_field(Reply& reply, const bloom::InfoField& field, const bloom::InfoFacts& facts) {
   if (reply.is_resp3()) {
     reply.map(1);
     reply.simple(field.name);
   } else {
     reply.array(1);
   }
-  reply_value(reply, field, filter);
+  reply_value(reply, field, facts);
 }
 
 void bf_info(Request& request) {
@@ -255,14 +255,15 @@ void bf_info(Request& request) {
   const Key key(request.context, request.key(), open_to_read);
   const Filter* const filter = filter_or_refuse(request, key);
   if (filter == nullptr) return;
+  const bloom::InfoFacts facts = *bloom::info_of(filter, {});
   if (request.words.size() == words_max) {
     const bloom::InfoField* const field = bloom::find_info_field(request.words[2]);
-    return field != nullptr ? reply_one_field(reply, *field, *filter) : reply.error(text::bad_field);
+    return field != nullptr ? reply_one_field(reply, *field, facts) : reply.error(text::bad_field);
   }
   reply.map(bloom::info_fields().size());
   for (const bloom::InfoField& field : bloom::info_fields()) {
     reply.simple(field.name);
-    reply_value(reply, field, *filter);
+    reply_value(reply, field, facts);
   }
 }
 

@@ -5,11 +5,20 @@
 #include <sepal/bloom/commands/options.hpp>
 #include <sepal/bloom/commands/texts.hpp>
 
+#include <cmath>
 #include <optional>
 #include <utility>
 
 namespace sepal::bloom {
 namespace {
+
+// Stores the parsed value, or returns the refusal.
+template <class Value>
+std::optional<Refusal> store(const Parsed<Value>& parsed, Value& into) {
+  if (const auto* refusal = std::get_if<Refusal>(&parsed)) return *refusal;
+  into = std::get<Value>(parsed);
+  return std::nullopt;
+}
 
 // The errors for the number of one option.
 struct NumberTexts {
@@ -47,14 +56,6 @@ Parsed<std::uint32_t> parse_expansion(std::string_view word, const NumberTexts& 
   return static_cast<std::uint32_t>(*expansion);
 }
 
-// Stores the parsed value, or returns the refusal.
-template <class Value>
-std::optional<Refusal> store(const Parsed<Value>& parsed, Value& into) {
-  if (const auto* refusal = std::get_if<Refusal>(&parsed)) return *refusal;
-  into = std::get<Value>(parsed);
-  return std::nullopt;
-}
-
 Parsed<std::int64_t> parse_seconds(std::string_view word) {
   const std::optional<std::int64_t> seconds = parse_integer(word);
   if (!seconds) return Refusal{text::not_an_integer};
@@ -62,13 +63,80 @@ Parsed<std::int64_t> parse_seconds(std::string_view word) {
   return *seconds;
 }
 
-// [EXPANSION expansion] [NONSCALING] [EX seconds], in any order. If a word is repeated, the last one counts.
+// The words of a window, which both commands have.
+struct WindowWords {
+  std::optional<double> seconds;
+  bool last = false;
+  std::optional<std::uint64_t> generations;
+  bool refresh = false;
+
+  // Whether the word at `at` is one of them. Goes on to its value, if it has one.
+  [[nodiscard]] bool take(std::span<const std::string_view> words, std::size_t& at,
+                          std::optional<Refusal>& refusal);
+  // Nothing where no window is asked for.
+  [[nodiscard]] Parsed<std::optional<WindowOptions>> options(const FilterOptions& asked,
+                                                             bool expansion_given) const;
+};
+
+bool WindowWords::take(std::span<const std::string_view> words, std::size_t& at,
+                       std::optional<Refusal>& refusal) {
+  if (equal_ignoring_case(words[at], "LAST")) return last = true;
+  if (equal_ignoring_case(words[at], "REFRESH")) return refresh = true;
+  const bool is_window = equal_ignoring_case(words[at], "WINDOW");
+  if (!is_window && !equal_ignoring_case(words[at], "GENERATIONS")) return false;
+  const std::string_view word = ++at < words.size() ? words[at] : std::string_view();
+  if (is_window) {
+    seconds = parse_real(word);
+    // Refuses NaN, too.
+    if (!seconds || !(*seconds > 0)) refusal = Refusal{text::bad_window};
+  } else {
+    generations = parse_unsigned(word);
+    if (!generations || *generations < 1 || *generations > window_generations_max)
+      refusal = Refusal{text::bad_generations};
+  }
+  return true;
+}
+
+Parsed<std::optional<WindowOptions>> WindowWords::options(const FilterOptions& asked,
+                                                          bool expansion_given) const {
+  if (!seconds && !last) {
+    if (generations || refresh) return Refusal{text::window_missing};
+    return std::optional<WindowOptions>();
+  }
+  if (seconds && last) return Refusal{text::window_and_last};
+  if (last && expansion_given && asked.expansion != 0) return Refusal{text::last_and_expansion};
+  WindowOptions window{
+      .error_rate = asked.error_rate,
+      .capacity = asked.capacity,
+      .expansion = last ? 0 : asked.expansion,
+      .generations = static_cast<std::uint32_t>(generations.value_or(window_generations_default)),
+      .refresh = refresh,
+      .seed = asked.seed};
+  constexpr double milliseconds_a_second = 1000;
+  if (seconds) {
+    const double milliseconds = *seconds * milliseconds_a_second;
+    if (!(milliseconds <= static_cast<double>(window_milliseconds_max)))
+      return Refusal{text::window_too_long};
+    window.milliseconds = static_cast<std::uint64_t>(std::llround(milliseconds));
+    if (window.milliseconds < window.generations * generation_milliseconds_min)
+      return Refusal{text::window_too_short};
+  }
+  if (last && window.capacity < window.generations) return Refusal{text::last_too_few};
+  return std::optional(window);
+}
+
+// [EXPANSION expansion] [NONSCALING] [EX seconds] and the words of a window, in any order. If a word is
+// repeated, the last one counts.
 std::optional<Refusal> parse_reserve_options(std::span<const std::string_view> words,
                                              ReserveRequest& request) {
   bool nonscaling = false;
   std::optional<std::uint32_t> expansion;
+  WindowWords window;
   for (std::size_t at = 0; at < words.size(); ++at) {
-    if (equal_ignoring_case(words[at], "NONSCALING")) {
+    std::optional<Refusal> refused;
+    if (window.take(words, at, refused)) {
+      if (refused) return refused;
+    } else if (equal_ignoring_case(words[at], "NONSCALING")) {
       nonscaling = true;
     } else if (equal_ignoring_case(words[at], "EXPANSION")) {
       if (++at == words.size()) return Refusal{text::reserve_no_expansion};
@@ -85,7 +153,7 @@ std::optional<Refusal> parse_reserve_options(std::span<const std::string_view> w
   if (nonscaling && expansion.value_or(0) != 0) return Refusal{text::reserve_contradiction};
   if (expansion) request.options.expansion = *expansion;
   if (nonscaling) request.options.expansion = 0;
-  return std::nullopt;
+  return store(window.options(request.options, nonscaling || expansion), request.window);
 }
 
 // Options that take a value come first: takes_value() relies on this order.
@@ -132,7 +200,7 @@ std::string_view read_expansion(std::string_view word, std::uint32_t& expansion)
 
 Parsed<ReserveRequest> parse_reserve(std::span<const std::string_view> words,
                                      const bloom::FilterOptions& defaults) {
-  ReserveRequest request{.options = defaults, .seconds = std::nullopt};
+  ReserveRequest request{.options = defaults, .seconds = std::nullopt, .window = {}};
   bloom::FilterOptions& options = request.options;
   if (const auto refusal = store(parse_rate(words[0], reserve_rate), options.error_rate)) return *refusal;
   if (const auto refusal = store(parse_capacity(words[1], reserve_capacity), options.capacity))
@@ -143,11 +211,19 @@ Parsed<ReserveRequest> parse_reserve(std::span<const std::string_view> words,
 
 std::variant<InsertRequest, Refusal, TooFewWords> parse_insert(std::span<const std::string_view> words,
                                                                const bloom::FilterOptions& defaults) {
-  InsertRequest request{.options = defaults, .create = true, .items = {}};
+  InsertRequest request{.options = defaults, .create = true, .items = {}, .window = {}};
   bool nonscaling = false;
+  bool expansion_given = false;
+  WindowWords window;
   for (std::size_t at = 0; at < words.size(); ++at) {
     const std::optional<InsertOption> option = insert_option(words[at]);
+    std::optional<Refusal> refused;
+    if (!option && window.take(words, at, refused)) {
+      if (refused) return *refused;
+      continue;
+    }
     if (!option) return Refusal{text::insert_unknown_word};
+    expansion_given = expansion_given || *option == InsertOption::expansion;
     if (takes_value(*option)) {
       if (++at == words.size()) return TooFewWords{};
       if (const auto refusal = store_insert_value(*option, words[at], request.options)) return *refusal;
@@ -162,6 +238,8 @@ std::variant<InsertRequest, Refusal, TooFewWords> parse_insert(std::span<const s
   }
   if (request.items.empty()) return TooFewWords{};
   if (nonscaling) request.options.expansion = 0;
+  if (const auto refusal = store(window.options(request.options, expansion_given), request.window))
+    return *refusal;
   return request;
 }
 

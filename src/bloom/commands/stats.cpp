@@ -1,6 +1,9 @@
 #include <sepal/bloom/commands/stats.hpp>
 #include <sepal/bloom/filter/measure.hpp>
 
+#include <limits>
+#include <utility>
+
 namespace sepal::bloom {
 namespace {
 
@@ -73,6 +76,55 @@ StatsMap stats_of(const FilterFacts& facts, const StatsOfHost& host) {
           {"last_change", known(host.last_change)},
           {"last_save", known(host.last_save)},
           {"mirror", mirror_value(host.mirror)},
+          {"layers", std::move(layers)}};
+}
+
+namespace {
+
+constexpr double milliseconds_a_second = 1000;
+
+StatsValue seconds_of(const std::optional<std::uint64_t>& milliseconds) {
+  if (!milliseconds) return {};
+  return static_cast<double>(*milliseconds) / milliseconds_a_second;
+}
+
+StatsMap stats_of_layer(const WindowFilter::LayerFigures& layer, std::uint32_t lanes) {
+  return {{"generation_capacity", layer.plan.capacity},
+          {"items", layer.items},
+          {"false_positive_rate_now", layer.rate},
+          {"false_positive_rate_planned", layer.plan.error_rate * lanes},
+          {"zones", std::uint64_t{layer.plan.zones}},
+          {"probes", std::uint64_t{layer.plan.zones} * layer.plan.probes},
+          {"memory_bytes", layer.plan.byte_count(lanes)}};
+}
+
+}  // namespace
+
+StatsMap stats_of(const WindowFilter& filter, WallTime now) {
+  const WindowOptions& options = filter.options();
+  const WindowFilter::State state = filter.state(now);
+  std::vector<StatsMap> generations;
+  for (const auto& generation : state.generations)
+    generations.push_back({{"begin", seconds_of(generation.begin)}, {"items", generation.items}});
+  std::vector<StatsMap> layers;
+  for (const auto& layer : state.layers) layers.push_back(stats_of_layer(layer, options.lanes()));
+  const auto plan = plan_window(options, std::numeric_limits<std::uint64_t>::max());
+  const bool of_last = options.of_last();
+  return {{"window_seconds", of_last ? StatsValue() : seconds_of(options.milliseconds)},
+          {"window_items", of_last ? StatsValue(options.capacity) : StatsValue()},
+          {"generations", std::uint64_t{options.generations}},
+          {"refresh", std::uint64_t{options.refresh ? 1U : 0U}},
+          {"capacity", options.capacity},
+          {"items", filter.item_count(now)},
+          {"kept_since", seconds_of(state.kept_since)},
+          {"forgets_next_at", seconds_of(state.forgets_next)},
+          {"forgets_next_items", state.generations.back().items},
+          {"false_positive_rate_now", state.error_rate},
+          {"false_positive_rate_asked", options.error_rate},
+          {"expansion", std::uint64_t{options.expansion}},
+          {"memory_bytes", filter.byte_count()},
+          {"planned_bytes", plan ? StatsValue(plan->byte_count(options.lanes())) : StatsValue()},
+          {"by_generation", std::move(generations)},
           {"layers", std::move(layers)}};
 }
 

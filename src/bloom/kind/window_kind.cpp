@@ -1,12 +1,13 @@
 // The head of an image:
 //
-//     "SPWF" | version (2 bytes) | layers (2 bytes) | options 40 | newest generation 8 | changes 8
+//     "SPWF" | version (2 bytes) | layers (2 bytes) | options 36 | newest generation 8 | changes 8
 //            | items of each lane, 8 bytes each
-//     and for each layer, oldest first:   number 8 | shape 32 | places taken in each lane, 8 bytes each
+//     and for each layer, oldest first:   number 8 | capacity 8 | shape 20 | places taken in each lane, 8
+//                                         bytes each
 //
-// The body is the stamps and the lines of all layers. Nothing is held while they are copied: the bits of a lane only go
-// from 0 to 1 under one stamp. A lane that is used again meanwhile was over at the instant that it is used
-// again, and the image's old stamp says so then.
+// The body is the stamps and the lines of all layers. Nothing is held while they are copied: the bits of a
+// lane only go from 0 to 1 under one stamp. A lane that is used again meanwhile was over at the instant that
+// it is used again, and the image's old stamp says so then.
 #include <sepal/base/assert.hpp>
 #include <sepal/base/fields.hpp>
 #include <sepal/bloom/filter/image.hpp>
@@ -47,10 +48,9 @@ void write_options(FieldWriter& writer, const WindowOptions& options) {
   writer.real(options.error_rate);
   writer.integer(options.capacity);
   writer.integer(options.milliseconds);
-  writer.integer(options.expansion);
+  writer.integer(static_cast<std::uint16_t>(options.expansion));
   writer.integer(static_cast<std::uint8_t>(options.generations));
   writer.integer(static_cast<std::uint8_t>(options.refresh ? refresh_flag : 0));
-  writer.integer(std::uint16_t{0});
 }
 
 Result<WindowOptions> read_options(FieldReader& reader) {
@@ -59,41 +59,41 @@ Result<WindowOptions> read_options(FieldReader& reader) {
   options.error_rate = reader.real();
   options.capacity = reader.integer<std::uint64_t>();
   options.milliseconds = reader.integer<std::uint64_t>();
-  options.expansion = reader.integer<std::uint32_t>();
+  options.expansion = reader.integer<std::uint16_t>();
   options.generations = reader.integer<std::uint8_t>();
   const auto flags = reader.integer<std::uint8_t>();
   options.refresh = (flags & refresh_flag) != 0;
-  if ((flags & ~refresh_flag) != 0 || reader.integer<std::uint16_t>() != 0)
-    return damaged("a filter that forgets has bits that no such filter has");
+  if ((flags & ~refresh_flag) != 0) return damaged("a filter that forgets has bits that no such filter has");
   if (!check(options)) return damaged("a filter that forgets is asked for what no such filter is asked for");
   return options;
 }
 
-void write_lanes(FieldWriter& writer, const LanePlan& plan) {
-  writer.integer(plan.capacity);
+// A layer's shape, without its capacity.
+void write_shape(FieldWriter& writer, const LanePlan& plan) {
   writer.real(plan.error_rate);
   writer.integer(plan.block_count);
-  writer.integer(plan.zone_lines);
-  writer.integer(plan.zones);
-  writer.integer(plan.probes);
+  writer.integer(static_cast<std::uint8_t>(plan.zone_lines));
+  writer.integer(static_cast<std::uint8_t>(plan.zones));
+  writer.integer(static_cast<std::uint8_t>(plan.probes));
+  writer.integer(std::uint8_t{0});
 }
 
-Result<LanePlan> read_lanes(FieldReader& reader, std::uint32_t lanes) {
-  LanePlan plan;
-  plan.capacity = reader.integer<std::uint64_t>();
+Result<LanePlan> read_shape(FieldReader& reader, std::uint64_t capacity, std::uint32_t lanes) {
+  LanePlan plan{.capacity = capacity};
   plan.error_rate = reader.real();
   plan.block_count = reader.integer<std::uint64_t>();
-  plan.zone_lines = reader.integer<std::uint32_t>();
-  plan.zones = reader.integer<std::uint16_t>();
-  plan.probes = reader.integer<std::uint16_t>();
-  if (!is_possible(plan, lanes)) return damaged("a layer of a filter that forgets has an impossible shape");
+  plan.zone_lines = reader.integer<std::uint8_t>();
+  plan.zones = reader.integer<std::uint8_t>();
+  plan.probes = reader.integer<std::uint8_t>();
+  if (reader.integer<std::uint8_t>() != 0 || !is_possible(plan, lanes))
+    return damaged("a layer of a filter that forgets has an impossible shape");
   return plan;
 }
 
 // --- the image --------------------------------------------------------------------------------------------
 
 constexpr std::size_t layer_bytes(std::uint32_t lanes) {
-  return 8 + window_layer_bytes + lanes * sizeof(std::uint64_t);
+  return 16 + window_shape_bytes + lanes * sizeof(std::uint64_t);
 }
 constexpr std::size_t head_bytes_of(std::uint32_t lanes, std::size_t layers) {
   return fixed_bytes + lanes * sizeof(std::uint64_t) + layers * layer_bytes(lanes);
@@ -107,7 +107,8 @@ bool begins_image(Bytes bytes) {
 Result<WindowFilter::LayerState> read_layer(FieldReader& reader, std::uint32_t lanes) {
   WindowFilter::LayerState layer;
   layer.number = reader.integer<std::uint64_t>();
-  auto plan = read_lanes(reader, lanes);
+  const auto capacity = reader.integer<std::uint64_t>();
+  auto plan = read_shape(reader, capacity, lanes);
   if (!plan) return plan.error();
   layer.plan = *plan;
   for (std::uint32_t lane = 0; lane < lanes; ++lane) layer.taken[lane] = reader.integer<std::uint64_t>();
@@ -216,7 +217,8 @@ std::size_t head_bytes(const FrozenView& frozen) {
 std::uint64_t body_bytes(const FrozenView& frozen) {
   const FrozenWindow filter(frozen);
   std::uint64_t bytes = 0;
-  for (std::size_t index = 0; index < filter.layer_count(); ++index) bytes += filter.layer(index).byte_count();
+  for (std::size_t index = 0; index < filter.layer_count(); ++index)
+    bytes += filter.layer(index).byte_count();
   return bytes;
 }
 
@@ -230,7 +232,8 @@ void encode_head(const FrozenView& frozen, std::span<std::byte> into) {
   for (const std::uint64_t total : filter.totals()) writer.integer(total);
   for (std::size_t index = 0; index < filter.layer_count(); ++index) {
     writer.integer(filter.layer(index).number());
-    write_lanes(writer, filter.layer(index).plan());
+    writer.integer(filter.layer(index).plan().capacity);
+    write_shape(writer, filter.layer(index).plan());
     for (const std::uint64_t places : filter.taken(index)) writer.integer(places);
   }
 }
@@ -265,7 +268,7 @@ Result<ValuePtr> make_recorded(Bytes head, const value::Limits& limits) {
   state.newest = reader.integer<std::uint64_t>();
   if (state.newest < state.options.lanes())
     return damaged("a filter that forgets is before its first generation");
-  auto plan = read_lanes(reader, state.options.lanes());
+  auto plan = read_shape(reader, state.options.generation_items(), state.options.lanes());
   if (!plan) return plan.error();
   state.layers.push_back({.plan = *plan});
   auto filter = WindowFilter::restore(state, limits, value::FilledBy::load);
@@ -278,7 +281,8 @@ Result<ValuePtr> apply(Value& value, std::uint8_t what, Bytes bytes, const value
     return damaged("a filter that forgets changes in a way that no such filter does");
   FieldReader reader(bytes);
   const auto generation = reader.integer<std::uint64_t>();
-  auto plan = read_lanes(reader, in(value).options().lanes());
+  const auto capacity = reader.integer<std::uint64_t>();
+  auto plan = read_shape(reader, capacity, in(value).options().lanes());
   if (!plan) return plan.error();
   if (auto appended = in(value).append_layer(generation, *plan, limits); !appended) return appended.error();
   return ValuePtr();
@@ -343,7 +347,8 @@ std::string_view tell_changed(std::uint8_t, Bytes bytes, Figures& to) {
   if (bytes.size() == window_grown_bytes) {
     FieldReader reader(bytes);
     to.number("generation", reader.integer<std::uint64_t>());
-    if (const auto plan = read_lanes(reader, 1)) tell_lanes(*plan, to);
+    const auto capacity = reader.integer<std::uint64_t>();
+    if (const auto plan = read_shape(reader, capacity, 1)) tell_lanes(*plan, to);
   }
   return "grown";
 }
@@ -355,7 +360,7 @@ std::array<std::byte, window_made_bytes> made_record(const WindowFilter& filter)
   FieldWriter writer(bytes);
   write_options(writer, filter.options());
   writer.integer(filter.newest_generation());
-  write_lanes(writer, filter.layer(0).plan());
+  write_shape(writer, filter.layer(0).plan());
   return bytes;
 }
 
@@ -363,7 +368,8 @@ std::array<std::byte, window_grown_bytes> grown_record(std::uint64_t generation,
   std::array<std::byte, window_grown_bytes> bytes;
   FieldWriter writer(bytes);
   writer.integer(generation);
-  write_lanes(writer, plan);
+  writer.integer(plan.capacity);
+  write_shape(writer, plan);
   return bytes;
 }
 
@@ -377,8 +383,7 @@ const value::KindRow window_row{
     .changes = [](const Value& value) { return in(value).change_count() + in(value).layers_made(); },
     .identity = [](const Value& value) { return in(value).identity(); },
     .prepare = [](Value& value, std::uint32_t) { return in(value).fresh(); },
-    .small_pages = [](const Value& value,
-                      std::vector<value::SmallPages>& to) { in(value).small_pages(to); },
+    .small_pages = [](const Value& value, std::vector<value::SmallPages>& to) { in(value).small_pages(to); },
     .encoding = nullptr,
     .make_state = nullptr,
     .begins_image = begins_image,
@@ -386,8 +391,7 @@ const value::KindRow window_row{
     .make = make,
     .fill_body = [](Value& value, std::uint64_t offset, Bytes from) { in(value).fill_body(offset, from); },
     .complete = nullptr,
-    .freeze = [](const Value& value,
-                 std::vector<std::uint64_t>& numbers) -> std::unique_ptr<value::Still> {
+    .freeze = [](const Value& value, std::vector<std::uint64_t>& numbers) -> std::unique_ptr<value::Still> {
       in(value).freeze(numbers);
       return nullptr;
     },

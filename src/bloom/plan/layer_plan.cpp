@@ -197,7 +197,8 @@ namespace {
 
 // Plans with the shape that `choose` takes for a number of items and a rate.
 template <class Choose>
-Result<LayerPlan> plan_with(const LayerRequest& request, std::uint64_t bytes_max, const Choose& choose_shape) {
+Result<LayerPlan> plan_with(const LayerRequest& request, std::uint64_t bytes_max,
+                            const Choose& choose_shape) {
   if (request.capacity == 0) return fail(Errc::out_of_range, "the capacity is at least 1");
   // Written so that NaN is refused, too.
   if (!(request.error_rate > 0 && request.error_rate < 1))
@@ -232,10 +233,11 @@ Result<LayerPlan> plan_layer_of(const LayerRequest& request, std::uint32_t block
   return plan_with(request, bytes_max, [&](double item_count, double error_rate) {
     const Promise promise{
         .item_count = item_count, .error_rate = error_rate, .confidence = confidences.front()};
-    LayerShape one{.block_bits = static_cast<double>(block_bits),
-                   .probe_count = probes_for(block_bits / item_count)};
-    for (; one.probe_count > 1 && promise.excess(one) > 0;) --one.probe_count;
-    if (promise.excess(one) <= 0) return one;
+    // One block needs the fewest probes that hold the rate: each is work for every request.
+    const std::uint32_t probes_max = probes_for(block_bits / item_count);
+    for (LayerShape one{.block_bits = static_cast<double>(block_bits)}; one.probe_count <= probes_max;
+         ++one.probe_count)
+      if (promise.excess(one) <= 0) return one;
     return rounded_up(promise, with_best_probes(promise, guess(promise, block_bits)));
   });
 }

@@ -93,9 +93,7 @@ struct LaneBlocks {
         zones(plan.zones),
         probes(plan.probes) {}
 
-  [[nodiscard]] std::uint64_t block_words() const {
-    return std::uint64_t{zones} * zone_lines * line_words;
-  }
+  [[nodiscard]] std::uint64_t block_words() const { return std::uint64_t{zones} * zone_lines * line_words; }
 };
 
 // What loops run over: known to the compiler for the usual filters, and read from the blocks for others.
@@ -145,8 +143,7 @@ class LaneItem {
     constexpr std::uint32_t factors_of_probes = 32;
     const std::uint64_t product = mixed_ * probe_multipliers[factors_of_probes + zone];
     const std::uint64_t line = (product >> 32) * blocks.zone_lines >> 32;
-    return blocks.words +
-           ((block_ * blocks.zones + zone) * blocks.zone_lines + line) * line_words;
+    return blocks.words + ((block_ * blocks.zones + zone) * blocks.zone_lines + line) * line_words;
   }
   // Calls use(word, shift) for each probe of a zone: the bits of all lanes begin at bit `shift` of the word.
   template <class Shape, class Use>

@@ -34,9 +34,9 @@ std::uint64_t whole_stripes(std::uint64_t block_count) {
 std::optional<LanePlan> plan_zones(const LayerRequest& request, std::uint32_t lanes, std::uint32_t zones,
                                    std::uint64_t bytes_max) {
   const std::uint32_t lane_bits = word_bits / lanes * line_words;
-  const auto zone = plan_layer_of(
-      {.capacity = request.capacity, .error_rate = std::pow(request.error_rate, 1.0 / zones)}, lane_bits,
-      bytes_max);
+  const auto zone =
+      plan_layer_of({.capacity = request.capacity, .error_rate = std::pow(request.error_rate, 1.0 / zones)},
+                    lane_bits, bytes_max);
   if (!zone || zone->probe_count > zone_probes_max || zone->probe_count * zones > probes_max)
     return std::nullopt;
   const std::uint64_t lines_max = block_lines_max / zones;
@@ -45,8 +45,7 @@ std::optional<LanePlan> plan_zones(const LayerRequest& request, std::uint32_t la
                 .block_count = whole_stripes((zone->block_count + lines_max - 1) / lines_max),
                 .zones = static_cast<std::uint16_t>(zones),
                 .probes = static_cast<std::uint16_t>(zone->probe_count)};
-  plan.zone_lines =
-      static_cast<std::uint32_t>((zone->block_count + plan.block_count - 1) / plan.block_count);
+  plan.zone_lines = static_cast<std::uint32_t>((zone->block_count + plan.block_count - 1) / plan.block_count);
   if (plan.block_count > bytes_max / (block_lines_max * line_bytes) + 1) return std::nullopt;
   if (plan.byte_count(lanes) > bytes_max) return std::nullopt;
   return plan;

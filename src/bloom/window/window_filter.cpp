@@ -272,8 +272,8 @@ bool WindowFilter::add_each(std::span<const std::string_view> items, WallTime no
   if (recorder != nullptr && !recorder->begin()) return false;
   Adding adding(*this, reach(generation_at(now)), 0);
   add_all(items, adding, recorder, [&](Put outcome) {
-    outcomes.push_back({.added = outcome == Put::added,
-                        .refusal = outcome == Put::no_room ? Refusal::full : Refusal::none});
+    outcomes.push_back(
+        {.added = outcome == Put::added, .refusal = outcome == Put::no_room ? Refusal::full : Refusal::none});
     return outcome != Put::no_room;
   });
   return true;
@@ -360,15 +360,15 @@ bool WindowFilter::fresh() const {
 void WindowFilter::small_pages(std::vector<value::SmallPages>& to) const {
   for (const auto& layer : layers_) {
     if (!layer->fresh()) continue;
-    to.push_back({.memory = layer.get(),
-                  .piece_count = layer->piece_count(),
-                  .in_use = [](const void* memory,
-                               std::uint64_t piece) {
-                    return static_cast<const WindowLayer*>(memory)->in_use(piece);
-                  },
-                  .move = [](const void* memory, std::uint64_t piece) {
-                    static_cast<const WindowLayer*>(memory)->move_to_huge_page(piece);
-                  }});
+    to.push_back(
+        {.memory = layer.get(),
+         .piece_count = layer->piece_count(),
+         .in_use = [](const void* memory,
+                      std::uint64_t piece) { return static_cast<const WindowLayer*>(memory)->in_use(piece); },
+         .move =
+             [](const void* memory, std::uint64_t piece) {
+               static_cast<const WindowLayer*>(memory)->move_to_huge_page(piece);
+             }});
   }
 }
 
@@ -411,12 +411,17 @@ WindowFilter::State WindowFilter::state(WallTime now) const {
   const auto counts = [&](std::uint64_t generation) {
     return generation <= newest && newest - generation < live.lanes;
   };
+  // A generation begins with the first millisecond whose number is not below its own.
+  const auto begin_of = [&](std::uint64_t generation) -> std::optional<std::uint64_t> {
+    if (options_.of_last()) return std::nullopt;
+    return (generation * options_.milliseconds + options_.generations - 1) / options_.generations;
+  };
   State state;
   for (std::uint64_t age = 0; age < live.lanes; ++age) {
     const std::uint64_t number = live.generation - age;
     const auto& items = items_[number % live.lanes];
     state.generations.push_back(
-        {.number = number, .items = counts(number) ? items.load(std::memory_order_relaxed) : 0});
+        {.items = counts(number) ? items.load(std::memory_order_relaxed) : 0, .begin = begin_of(number)});
   }
   for (const auto& layer : layers_) {
     LayerFigures figures{.plan = layer->plan()};
@@ -428,11 +433,6 @@ WindowFilter::State WindowFilter::state(WallTime now) const {
     state.error_rate += figures.rate;
     state.layers.push_back(figures);
   }
-  if (options_.of_last()) return state;
-  // A generation begins with the first millisecond whose number is not below its own.
-  const auto begin_of = [&](std::uint64_t generation) {
-    return (generation * options_.milliseconds + options_.generations - 1) / options_.generations;
-  };
   state.kept_since = begin_of(live.generation - options_.generations);
   state.forgets_next = begin_of(live.generation + 1);
   return state;

@@ -86,8 +86,8 @@ bool WindowLayer::claim(std::uint32_t lane, std::uint64_t count) {
 // The lane may count another generation by now: then there may be fewer to give back.
 void WindowLayer::give_back(std::uint32_t lane, std::uint64_t count) {
   std::uint64_t taken = taken_[lane].load(std::memory_order_relaxed);
-  while (!taken_[lane].compare_exchange_weak(taken, taken - std::min(taken, count),
-                                             std::memory_order_relaxed)) {
+  while (
+      !taken_[lane].compare_exchange_weak(taken, taken - std::min(taken, count), std::memory_order_relaxed)) {
   }
 }
 

@@ -19,7 +19,9 @@
 #include <cstring>
 #include <optional>
 
+#include "command/bloom/add_answers.hpp"
 #include "command/bloom/bloom_row.hpp"
+#include "command/bloom/window_requests.hpp"
 #include "command/keys/lookup.hpp"
 #include "command/keys/timing.hpp"
 #include "command/run/refuse.hpp"
@@ -30,6 +32,7 @@ namespace sepal::command {
 namespace {
 
 using bloom::Filter;
+using bloom::WindowFilter;
 using Words = std::span<const std::string_view>;
 
 bloom::FilterOptions default_options(const Context& context) {
@@ -59,9 +62,7 @@ void count_new(Context& context, const Filter& filter, std::uint64_t new_count) 
 }
 
 void count_outcomes(Context& context, const Filter& filter) {
-  count_new(context, filter,
-            static_cast<std::uint64_t>(
-                std::ranges::count(context.scratch.outcomes, true, &Filter::AddOutcome::added)));
+  count_new(context, filter, new_items(context.scratch.outcomes));
 }
 
 // An item that was known may have been added by another worker that has not recorded it yet: then the reply
@@ -72,42 +73,13 @@ void count_added(Context& context, const Filter& filter, std::span<const bool> a
   if (new_count < added.size() || context.changes.target_knew()) context.record.answered_known = true;
 }
 
-// `in_target`: the target of the filter's mirror has the item. A client must not take it for refused there,
-// too.
-void append_outcome(resp::Reply& reply, const Filter& filter, const Filter::AddOutcome& outcome,
-                    bool in_target) {
-  if (outcome.refusal == Filter::Refusal::none) return reply.boolean(outcome.added);
-  std::string text = bloom::text_of(outcome.refusal, filter.layer_count());
-  if (in_target) text += text::but_in_target;
-  reply.error(text);
-}
-
-enum class Shape : std::uint8_t { single, array };
-
 struct Addition {
   std::string_view key;
   Words items;
   bloom::FilterOptions options;  // of the filter that is created when the key is free
   bool create = true;
-  Shape shape = Shape::array;
+  AddShape shape = AddShape::array;
 };
-
-void append_added(resp::Reply& reply, Shape shape, std::span<const bool> added) {
-  if (shape == Shape::single) return reply.boolean(added.front());
-  reply.array(added.size());
-  reply.booleans(added);
-}
-
-// The target of the filter's mirror has the first `mirrored_count` items.
-void append_outcomes(Context& context, const Filter& filter, Shape shape, std::size_t mirrored_count) {
-  const std::vector<Filter::AddOutcome>& outcomes = context.scratch.outcomes;
-  if (shape == Shape::array) context.reply.array(outcomes.size());
-  for (std::size_t at = 0; at < outcomes.size(); ++at)
-    append_outcome(context.reply, filter, outcomes[at], at < mirrored_count);
-  // Where no target takes it, the item for which the filter is full is the last that gets an answer.
-  const bool ends = outcomes.size() > mirrored_count && outcomes.back().refusal == Filter::Refusal::full;
-  if (ends && context.partial != nullptr) context.partial->end();
-}
 
 // Adds to a new filter. A refused creation is one error, also for BF.MADD: no item was tried. False, without
 // an answer: another client has created it meanwhile.
@@ -122,7 +94,7 @@ bool create_and_add(Context& context, const Addition& addition) {
     return true;
   }
   count_outcomes(context, **created);
-  append_outcomes(context, **created, addition.shape, 0);
+  append_outcomes(context, (*created)->layer_count(), addition.shape, 0);
   return true;
 }
 
@@ -145,7 +117,7 @@ bool create_and_add(Context& context, const Addition& addition) {
     if (!std::ranges::all_of(outcomes, &Filter::AddOutcome::added)) context.record.answered_known = true;
   }
   count_outcomes(context, filter);
-  append_outcomes(context, filter, addition.shape, mirrored_count);
+  append_outcomes(context, filter.layer_count(), addition.shape, mirrored_count);
   return Next::done;
 }
 
@@ -165,7 +137,7 @@ bool add_to_full(Context& context, const Filter& filter, const Addition& additio
     context.scratch.outcomes.push_back({.refusal = known ? Filter::Refusal::none : Filter::Refusal::full});
     if (!known && !is_mirrored) break;
   }
-  append_outcomes(context, filter, addition.shape, is_mirrored ? addition.items.size() : 0);
+  append_outcomes(context, filter.layer_count(), addition.shape, is_mirrored ? addition.items.size() : 0);
   return true;
 }
 
@@ -175,8 +147,10 @@ bool add_to_full(Context& context, const Filter& filter, const Addition& additio
 // created or replaced the filter meanwhile.
 Next add(Context& context, const Addition& addition) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
-  const auto [filter, refused] = find_or_refuse<Filter>(context, addition.key);
-  if (refused) return Next::done;
+  value::Value* const found = find(context, addition.key);
+  if (found != nullptr && found->kind() != value::Kind::bloom) [[unlikely]]
+    return add_to_other(context, *found, addition.items, addition.shape);
+  auto* const filter = static_cast<Filter*>(found);
   if (filter == nullptr && !addition.create) return refuse(context, text::filter_not_found);
   if (filter != nullptr) {
     const std::span<bool> added = context.scratch.flags(addition.items.size());
@@ -195,14 +169,11 @@ Next add(Context& context, const Addition& addition) {
   return add_and_grow(context, *filter, addition);
 }
 
-// A value of another kind holds no item: the reference answers no WRONGTYPE here.
 void look_up(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
   context.stats.items_asked.add(items.size());
-  const Filter* const filter = value::as<Filter>(find_counted(context, context.words[1], requests));
-  if (filter == nullptr) {
-    std::ranges::fill(present, false);
-    return;
-  }
+  const value::Value* const found_value = find_counted(context, context.words[1], requests);
+  const Filter* const filter = value::as<Filter>(found_value);
+  if (filter == nullptr) return look_up_other(context, found_value, items, present);
   filter->contains(items, present);
   // Most requests have one item, and a loop would cost them more than they can pay.
   const std::size_t found = present.size() == 1 ? static_cast<std::size_t>(present[0]) : count_true(present);
@@ -211,8 +182,8 @@ void look_up(Context& context, Words items, std::span<bool> present, std::uint64
     usage->slot(context.dispatcher.worker()).count_asked(items.size(), found);
 }
 
-void append_value(resp::Reply& reply, const bloom::InfoField& field, const Filter& filter) {
-  if (const auto value = field.value(filter)) {
+void append_value(resp::Reply& reply, const bloom::InfoField& field, const bloom::InfoFacts& facts) {
+  if (const auto value = field.value(facts)) {
     reply.integer_unsigned(*value);
   } else {
     reply.null();
@@ -220,14 +191,14 @@ void append_value(resp::Reply& reply, const bloom::InfoField& field, const Filte
 }
 
 // In RESP3 a single field is a map of one pair; in RESP2 it is an array of the value alone, without a name.
-void append_one_field(resp::Reply& reply, const bloom::InfoField& field, const Filter& filter) {
+void append_one_field(resp::Reply& reply, const bloom::InfoField& field, const bloom::InfoFacts& facts) {
   if (reply.version() == resp::Version::resp3) {
     reply.map(1);
     reply.simple(field.name);
   } else {
     reply.array(1);
   }
-  append_value(reply, field, filter);
+  append_value(reply, field, facts);
 }
 
 void reserve(Context& context, const bloom::ReserveRequest& request, keyspace::Deadline deadline) {
@@ -237,6 +208,12 @@ void reserve(Context& context, const bloom::ReserveRequest& request, keyspace::D
                                        context.scratch.outcomes);
   if (!created) return context.reply.error(text_of(created.error().code));
   context.reply.ok();
+}
+
+// A value of the key that BF.RESERVE is to make: it is in the way.
+void refuse_present(Context& context, const value::Value& present) {
+  if (present.kind() == value::Kind::window || !refuses_other(context, &present, value::Kind::bloom))
+    context.reply.error(text_of(Errc::key_exists));
 }
 
 // The checks stand in the order of the reference: the options come before the key. So a wrong request gets
@@ -251,9 +228,10 @@ Next bf_reserve(Context& context) {
       request.seconds ? time_of(*request.seconds, {.seconds = true}, context.now) : keyspace::no_deadline;
   if (!deadline) return refuse(context, bad_expire_time(context.spec.name));
   if (const value::Value* const present = find(context, context.words[1])) {
-    if (!refuses_other(context, present, value::Kind::bloom)) context.reply.error(text_of(Errc::key_exists));
+    refuse_present(context, *present);
     return Next::done;
   }
+  if (request.window) return make_window(context, {.options = *request.window, .deadline = *deadline});
   if (!context.may_create()) {
     writers::plan_ahead(context.services.keyspace, request.options);
     return Next::need_alone;
@@ -267,14 +245,14 @@ Next bf_add(Context& context) {
                        .items = context.words.subspan(2),
                        .options = default_options(context),
                        .create = true,
-                       .shape = Shape::single});
+                       .shape = AddShape::single});
 }
 
 Next bf_add_together(Context& context, Words items, std::span<bool> added) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-  auto* const filter = value::as<Filter>(find(context, key.key));
-  // One by one, the requests create the filter, or each of them answers WRONGTYPE.
-  if (filter == nullptr) return Next::need_alone;
+  value::Value* const found = find(context, key.key);
+  auto* const filter = value::as<Filter>(found);
+  if (filter == nullptr) return add_together_to_other(context, found, items, added);
   if (!writers::try_add(context.changes, key, *filter, items, added)) return Next::need_alone;
   count_added(context, *filter, added);
   return Next::done;
@@ -292,6 +270,7 @@ Next bf_insert(Context& context) {
   if (std::holds_alternative<bloom::TooFewWords>(parsed))
     return refuse(context, wrong_arity(context.spec.name));
   const auto& request = std::get<bloom::InsertRequest>(parsed);
+  if (request.window) return insert_into_window(context, request);
   return add(context, {.key = context.words[1],
                        .items = request.items,
                        .options = request.options,
@@ -321,7 +300,10 @@ Next bf_mexists(Context& context) {
 }
 
 Next bf_card(Context& context) {
-  const auto [filter, refused] = find_counted_or_refuse<Filter>(context, context.words[1]);
+  value::Value* const found = find_counted(context, context.words[1]);
+  if (const auto* const window = value::as<WindowFilter>(found))
+    return answer_count(context, window->item_count(context.now));
+  const auto [filter, refused] = found_or_refused<Filter>(context, found);
   if (refused) return Next::done;
   return answer_count(context, filter != nullptr ? filter->item_count() : 0);
 }
@@ -329,7 +311,9 @@ Next bf_card(Context& context) {
 Next bf_debug(Context& context) {
   constexpr std::size_t words_needed = 2;
   if (context.words.size() != words_needed) return refuse(context, wrong_arity(context.spec.name));
-  const auto [filter, refused] = find_counted_or_refuse<Filter>(context, context.words[1]);
+  value::Value* const found = find_counted(context, context.words[1]);
+  if (const auto* const window = value::as<WindowFilter>(found)) return answer_debug(context, *window);
+  const auto [filter, refused] = found_or_refused<Filter>(context, found);
   if (refused) return Next::done;
   if (filter == nullptr) return refuse(context, text::filter_not_found);
   const std::vector<bloom::LayerView> layers = filter->layers();
@@ -343,22 +327,26 @@ Next bf_info(Context& context) {
   resp::Reply& reply = context.reply;
   constexpr std::size_t words_max = 3;
   if (context.words.size() > words_max) return refuse(context, wrong_arity(context.spec.name));
-  const auto [filter, refused] = find_counted_or_refuse<Filter>(context, context.words[1]);
-  if (refused) return Next::done;
-  if (filter == nullptr) return refuse(context, text::filter_not_found);
+  const value::Value* const found = find_counted(context, context.words[1]);
+  const auto facts = bloom::info_of(found, context.now);
+  if (found == nullptr) return refuse(context, text::filter_not_found);
+  if (!facts) {
+    answer_other_kind(reply);
+    return Next::done;
+  }
   if (context.words.size() == words_max) {
     const bloom::InfoField* const field = bloom::find_info_field(context.words[2]);
     if (field == nullptr) {
       reply.error(text::bad_field);
     } else {
-      append_one_field(reply, *field, *filter);
+      append_one_field(reply, *field, *facts);
     }
     return Next::done;
   }
   reply.map(bloom::info_fields().size());
   for (const bloom::InfoField& field : bloom::info_fields()) {
     reply.simple(field.name);
-    append_value(reply, field, *filter);
+    append_value(reply, field, *facts);
   }
   return Next::done;
 }

@@ -38,7 +38,12 @@ std::uint64_t seconds_of_moment(const Context& context, SteadyTime ago) {
 }
 
 Next bf_stats(Context& context) {
-  const auto [filter, refused] = find_counted_or_refuse<bloom::Filter>(context, context.words[1]);
+  value::Value* const found = find_counted(context, context.words[1]);
+  if (const auto* const window = value::as<bloom::WindowFilter>(found)) {
+    bloom::append_stats(context.reply, bloom::stats_of(*window, context.now));
+    return Next::done;
+  }
+  const auto [filter, refused] = found_or_refused<bloom::Filter>(context, found);
   if (refused) return Next::done;
   if (filter == nullptr) return refuse(context, text::filter_not_found);
   const bloom::FilterFacts facts = bloom::facts_of(*filter, context.steady_now);

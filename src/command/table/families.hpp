@@ -39,6 +39,7 @@ extern const Rows string_rows;
 extern const Rows transaction_rows;
 extern const Rows transfer_rows;
 extern const Rows whole_rows;
+extern const Rows window_rows;
 
 // All of them.
 inline constexpr const Rows* own_families[] = {
@@ -46,7 +47,7 @@ inline constexpr const Rows* own_families[] = {
     &client_rows,        &command_rows,     &config_rows,      &connection_rows, &cuckoo_rows, &expire_rows,
     &import_bitmap_rows, &info_rows,        &key_rows,         &latency_rows,    &mirror_rows, &monitor_rows,
     &object_rows,        &replication_rows, &scan_rows,        &script_rows,     &server_rows, &slow_log_rows,
-    &stats_rows,         &string_rows,      &transaction_rows, &transfer_rows,   &whole_rows};
+    &stats_rows,         &string_rows,      &transaction_rows, &transfer_rows,   &whole_rows,  &window_rows};
 
 // Those of the program: families.cpp has nothing else. A program with commands of its own defines them in its
 // place.

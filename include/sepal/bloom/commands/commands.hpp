@@ -61,7 +61,7 @@ inline constexpr CommandFacts command_facts[] = {
      .since = "1.0.0",
      .complexity = "O(N * L) where N is the number of items and L the number of layers",
      .syntax = "key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] "
-               "ITEMS item [item ...]"},
+               "[WINDOW seconds | LAST] [GENERATIONS generations] [REFRESH] ITEMS item [item ...]"},
     {.name = "bf.loadchunk",
      .arity = 4,
      .writes = true,
@@ -90,10 +90,13 @@ inline constexpr CommandFacts command_facts[] = {
      .arity = -4,
      .writes = true,
      .categories = "@write @fast @bloom",
-     .summary = "Creates an empty filter for an error rate and a capacity; EX lets it expire",
+     .summary =
+         "Creates an empty filter for an error rate and a capacity; EX lets it expire, WINDOW and LAST "
+         "let it forget",
      .since = "1.0.0",
      .complexity = "O(1)",
-     .syntax = "key error_rate capacity [EXPANSION expansion] [NONSCALING] [EX seconds]"},
+     .syntax = "key error_rate capacity [EXPANSION expansion] [NONSCALING] [EX seconds] "
+               "[WINDOW seconds | LAST] [GENERATIONS generations] [REFRESH]"},
     {.name = "bf.scandump",
      .arity = 3,
      .fast = true,
@@ -109,6 +112,15 @@ inline constexpr CommandFacts command_facts[] = {
      .summary = "Answers how full a filter is, how often it errs now, and what clients do with it",
      .since = "0.1.0",  // Sepal's version
      .complexity = "O(N) where N is the size of the filter, at most 4 MiB",
+     .syntax = "key",
+     .tips = "dont_cache"},
+    {.name = "bf.window",
+     .arity = 2,
+     .fast = true,
+     .categories = "@read @fast @bloom",
+     .summary = "Answers what a filter with a window keeps, how much of it, and what it forgets next",
+     .since = "0.1.0",  // Sepal's version
+     .complexity = "O(G) where G is the number of generations",
      .syntax = "key",
      .tips = "dont_cache"},
 };

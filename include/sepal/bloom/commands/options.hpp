@@ -7,6 +7,7 @@
 
 #include <sepal/base/parsed.hpp>
 #include <sepal/bloom/filter/filter.hpp>
+#include <sepal/bloom/window/plan.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -19,9 +20,10 @@ namespace sepal::bloom {
 struct ReserveRequest {
   bloom::FilterOptions options;
   std::optional<std::int64_t> seconds;  // the key's time to live; above 0
+  std::optional<WindowOptions> window;  // the filter forgets; then `options` has nothing more to say
 };
-// `words` follow the key: error_rate capacity [EXPANSION expansion] [NONSCALING] [EX seconds]. `defaults`
-// gives the expansion and the seed.
+// `words` follow the key: error_rate capacity [EXPANSION expansion] [NONSCALING] [EX seconds] [WINDOW seconds
+// | LAST] [GENERATIONS generations] [REFRESH]. `defaults` gives the expansion and the seed.
 [[nodiscard]] Parsed<ReserveRequest> parse_reserve(std::span<const std::string_view> words,
                                                    const bloom::FilterOptions& defaults);
 
@@ -34,6 +36,7 @@ struct InsertRequest {
   bloom::FilterOptions options;
   bool create = true;
   std::span<const std::string_view> items;  // at least one
+  std::optional<WindowOptions> window;      // as ReserveRequest
 };
 // `words` follow the key. Reports the first bad word from the left. A missing value or missing items give
 // TooFewWords.

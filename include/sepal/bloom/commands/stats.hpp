@@ -1,7 +1,9 @@
 // What BF.STATS answers about a filter, in every host of the commands.
 #pragma once
 
+#include <sepal/base/clock.hpp>
 #include <sepal/bloom/commands/filter_facts.hpp>
+#include <sepal/bloom/window/window_filter.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -39,6 +41,9 @@ struct StatsOfHost {
 // The fields in the order of the reply. Reads at most bloom::measured_bytes_max of the bits. The caller
 // holds a reference to the filter.
 [[nodiscard]] StatsMap stats_of(const FilterFacts& facts, const StatsOfHost& host);
+
+// What BF.WINDOW and BF.STATS answer about a filter that forgets.
+[[nodiscard]] StatsMap stats_of(const WindowFilter& filter, WallTime now);
 
 // Writes the fields with the functions of a host's reply: map, array, bulk, null, real, integer_unsigned.
 template <class Reply>

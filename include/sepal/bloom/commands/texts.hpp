@@ -51,6 +51,20 @@ inline constexpr std::string_view insert_bad_rate = "Bad error rate";
 inline constexpr std::string_view insert_bad_capacity = "Bad capacity";
 inline constexpr std::string_view insert_bad_expansion = "Bad expansion";
 inline constexpr std::string_view insert_unknown_word = "Unknown argument received";
+// Those below are Sepal's alone: the reference has no windows.
+inline constexpr std::string_view bad_window = "ERR WINDOW takes a number of seconds above 0";
+inline constexpr std::string_view window_too_short =
+    "ERR WINDOW is too short: each of its generations takes at least 0.1 seconds";
+inline constexpr std::string_view window_too_long = "ERR WINDOW is longer than ten thousand years";
+inline constexpr std::string_view bad_generations = "ERR GENERATIONS takes a number from 1 to 16";
+inline constexpr std::string_view window_missing = "ERR GENERATIONS and REFRESH need WINDOW or LAST";
+inline constexpr std::string_view window_and_last = "ERR WINDOW and LAST exclude each other";
+inline constexpr std::string_view last_and_expansion =
+    "ERR LAST and EXPANSION exclude each other: a filter of the last items does not grow";
+inline constexpr std::string_view last_too_few = "ERR with LAST the capacity is at least GENERATIONS";
+inline constexpr std::string_view no_window = "ERR the filter has no window: it never forgets";
+inline constexpr std::string_view window_has_no_chunks =
+    "ERR a filter with a window has no chunks: use DUMP and RESTORE";
 
 }  // namespace text
 

@@ -14,17 +14,20 @@ extern const value::KindRow window_row;
 
 // --- records ----------------------------------------------------------------------------------------------
 //
-//     made      the options (32 + 8 bytes), 8 first generation, the first layer as in `grown`
-//     grown     8 generation, 8 capacity, 8 error rate (double), 8 blocks,
-//               4 lines of a zone, 2 zones, 2 probes of a zone
+//     made      options, 8 first generation, shape of the first layer
+//     options   8 seed, 8 error rate (double), 8 capacity, 8 milliseconds, 2 expansion, 1 generations, 1: 1
+//     if
+//               adds renew
+//     grown     8 generation, 8 capacity, shape
+//     shape     8 error rate (double), 8 blocks, 1 lines of a zone, 1 zones, 1 probes of a zone, 1 zero
 //     added     entries (window/window_filter.hpp)
 
 inline constexpr std::uint8_t window_grown_change = 0;
 
-inline constexpr std::size_t window_options_bytes = 40;
-inline constexpr std::size_t window_layer_bytes = 32;
-inline constexpr std::size_t window_grown_bytes = 8 + window_layer_bytes;
-inline constexpr std::size_t window_made_bytes = window_options_bytes + window_grown_bytes;
+inline constexpr std::size_t window_options_bytes = 36;
+inline constexpr std::size_t window_shape_bytes = 20;
+inline constexpr std::size_t window_grown_bytes = 16 + window_shape_bytes;
+inline constexpr std::size_t window_made_bytes = window_options_bytes + 8 + window_shape_bytes;
 
 // Of a filter that has just been made.
 [[nodiscard]] std::array<std::byte, window_made_bytes> made_record(const WindowFilter& filter);

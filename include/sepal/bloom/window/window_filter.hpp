@@ -98,8 +98,8 @@ class WindowFilter final : public value::Value {
 
   // What is in one generation.
   struct Generation {
-    std::uint64_t number = 0;
     std::uint64_t items = 0;
+    std::optional<std::uint64_t> begin;  // milliseconds since 1970, where the window is a time
   };
   struct LayerFigures {
     LanePlan plan;
@@ -112,7 +112,7 @@ class WindowFilter final : public value::Value {
     std::vector<LayerFigures> layers;  // oldest first
     double error_rate = 0;             // now
     // Milliseconds since 1970. Without a value where the window is the last items.
-    std::optional<std::uint64_t> kept_since;   // all that was added since then is remembered
+    std::optional<std::uint64_t> kept_since;    // all that was added since then is remembered
     std::optional<std::uint64_t> forgets_next;  // the oldest generation goes
   };
   [[nodiscard]] State state(WallTime now) const;
@@ -184,7 +184,7 @@ class WindowFilter final : public value::Value {
   const WindowOptions options_;
   const std::uint64_t identity_;
   std::vector<std::unique_ptr<WindowLayer>> layers_;  // oldest first; changes with the gate closed only
-  std::uint64_t next_number_ = 0;                      // of a layer
+  std::uint64_t next_number_ = 0;                     // of a layer
   std::unique_ptr<Stripe[]> stripes_;
   std::uint32_t stripe_count_ = 0;
   std::atomic<bool> drop_due_{false};
