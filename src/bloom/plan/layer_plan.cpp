@@ -229,16 +229,17 @@ Result<LayerPlan> plan_layer(const LayerRequest& request, std::uint64_t bytes_ma
 }
 
 Result<LayerPlan> plan_layer_of(const LayerRequest& request, std::uint32_t block_bits,
-                                std::uint64_t bytes_max) {
+                                std::uint32_t probes_max, std::uint64_t bytes_max) {
   return plan_with(request, bytes_max, [&](double item_count, double error_rate) {
     const Promise promise{
         .item_count = item_count, .error_rate = error_rate, .confidence = confidences.front()};
     // One block needs the fewest probes that hold the rate: each is work for every request.
-    const std::uint32_t probes_max = probes_for(block_bits / item_count);
     for (LayerShape one{.block_bits = static_cast<double>(block_bits)}; one.probe_count <= probes_max;
          ++one.probe_count)
       if (promise.excess(one) <= 0) return one;
-    return rounded_up(promise, with_best_probes(promise, guess(promise, block_bits)));
+    LayerShape several = guess(promise, block_bits);
+    several.probe_count = std::min(several.probe_count, probes_max);
+    return rounded_up(promise, with_best_probes(promise, several));
   });
 }
 

@@ -20,13 +20,15 @@ namespace sepal::bloom {
 
 inline constexpr std::uint32_t word_bits = 64;
 
-// The multipliers are the outputs of SplitMix64 from state 0 (Steele, Lea, Flood: Fast Splittable
-// Pseudorandom Number Generators, 2014), made odd.
-constexpr std::array<std::uint64_t, probe_count_max> make_probe_multipliers() {
-  std::array<std::uint64_t, probe_count_max> multipliers{};
-  std::uint64_t state = 0;
+// Outputs of SplitMix64 from state 0 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,
+// 2014), made odd. The first ones are left out.
+template <std::uint32_t count>
+constexpr std::array<std::uint64_t, count> make_multipliers(std::uint32_t left_out = 0) {
+  constexpr std::uint64_t step = 0x9e3779b97f4a7c15;
+  std::array<std::uint64_t, count> multipliers{};
+  std::uint64_t state = left_out * step;
   for (auto& multiplier : multipliers) {
-    state += 0x9e3779b97f4a7c15;
+    state += step;
     std::uint64_t mixed = state;
     mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
     mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
@@ -35,7 +37,7 @@ constexpr std::array<std::uint64_t, probe_count_max> make_probe_multipliers() {
   return multipliers;
 }
 
-inline constexpr auto probe_multipliers = make_probe_multipliers();
+inline constexpr auto probe_multipliers = make_multipliers<probe_count_max>();
 
 // floor(fraction * count / 2^64): below `count`.
 [[nodiscard]] inline std::uint64_t scaled(std::uint64_t fraction, std::uint64_t count) {

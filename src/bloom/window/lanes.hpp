@@ -2,7 +2,7 @@
 //
 //     block        floor(hash * block_count / 2^64)
 //     zone j       zone_lines lines of 64 bytes, j = 0 .. zones - 1
-//     line         floor(high 32 bits of (mixed * factor[32 + j]) * zone_lines / 2^32) of zone j
+//     line         floor(high 32 bits of (mixed * line_factor[j]) * zone_lines / 2^32) of zone j
 //     probe i      p = mixed * factor[j * probes + i]: word p >> 61 of the line; in it the group
 //                  floor((p >> 29 mod 2^32) * groups / 2^32), where groups = floor(64 / lanes)
 //     bit          lanes * group + lane of the word
@@ -11,7 +11,8 @@
 //
 // So a probe reads the bits of all lanes at once, and one line tells of most absent items that they are
 // absent. `hash` is the low half of an item's fingerprint under the filter's seed, and `mixed` is made of it:
-// a journal has no room for the other half. The factors are those of all Bloom filters (plan/probe.hpp).
+// a journal has no room for the other half. The factors of probes are those of all Bloom filters
+// (plan/probe.hpp), and those of lines are the next ones of the same series.
 #pragma once
 
 #include <sepal/bloom/window/plan.hpp>
@@ -33,6 +34,8 @@ inline constexpr std::uint32_t lanes_max = window_generations_max + 1;
   hash *= 0xbf58476d1ce4e5b9;
   return hash ^ (hash >> 31);
 }
+
+inline constexpr auto line_factors = make_multipliers<zones_max>(probe_count_max);
 
 inline constexpr std::uint32_t stamp_max = 0xffff'ffff;
 [[nodiscard]] inline std::uint32_t stamp_of(std::uint64_t generation) {
@@ -140,8 +143,7 @@ class LaneItem {
     return blocks.stamps + block_ * blocks.lanes;
   }
   [[nodiscard]] std::uint64_t* line(const LaneBlocks& blocks, std::uint32_t zone) const {
-    constexpr std::uint32_t factors_of_probes = 32;
-    const std::uint64_t product = mixed_ * probe_multipliers[factors_of_probes + zone];
+    const std::uint64_t product = mixed_ * line_factors[zone];
     const std::uint64_t line = (product >> 32) * blocks.zone_lines >> 32;
     return blocks.words + ((block_ * blocks.zones + zone) * blocks.zone_lines + line) * line_words;
   }

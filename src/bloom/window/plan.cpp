@@ -21,7 +21,6 @@ constexpr double first_share = 0.93;
 constexpr double fewer_zones_share = 1.035;
 constexpr std::uint64_t blocks_a_stripe = 32;
 constexpr std::uint32_t stripes_max = 64;
-constexpr std::uint32_t probes_max = 32;
 
 // So that the blocks of all stripes are equally many.
 std::uint64_t whole_stripes(std::uint64_t block_count) {
@@ -36,9 +35,8 @@ std::optional<LanePlan> plan_zones(const LayerRequest& request, std::uint32_t la
   const std::uint32_t lane_bits = word_bits / lanes * line_words;
   const auto zone =
       plan_layer_of({.capacity = request.capacity, .error_rate = std::pow(request.error_rate, 1.0 / zones)},
-                    lane_bits, bytes_max);
-  if (!zone || zone->probe_count > zone_probes_max || zone->probe_count * zones > probes_max)
-    return std::nullopt;
+                    lane_bits, std::min(zone_probes_max, probe_count_max / zones), bytes_max);
+  if (!zone) return std::nullopt;
   const std::uint64_t lines_max = block_lines_max / zones;
   LanePlan plan{.capacity = request.capacity,
                 .error_rate = request.error_rate,
@@ -116,7 +114,7 @@ bool is_possible(const LanePlan& plan, std::uint32_t lanes) {
   const bool zones = plan.zones >= 1 && plan.zones <= zones_max && plan.zone_lines >= 1 &&
                      plan.zone_lines <= block_lines_max / plan.zones;
   return plan.capacity > 0 && plan.error_rate > 0 && plan.error_rate < 1 && zones && plan.probes >= 1 &&
-         plan.probes <= zone_probes_max && std::uint32_t{plan.zones} * plan.probes <= probes_max &&
+         plan.probes <= zone_probes_max && std::uint32_t{plan.zones} * plan.probes <= probe_count_max &&
          plan.block_count > 0 && plan.block_count <= bytes_max / (block_lines_max * line_bytes) &&
          lanes <= window_generations_max + 1;
 }

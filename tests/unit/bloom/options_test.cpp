@@ -76,12 +76,12 @@ TEST_CASE("what BF.INFO and BF.DEBUG say of a filter") {
   const auto filter = bloom::Filter::create(defaults, {.bytes_max = 1 << 20});
   REQUIRE(filter);
   CHECK(info_fields().size() == 5);
-  CHECK(find_info_field("iTems")->value(**filter) == 0);
-  CHECK(find_info_field("EXPANSION")->value(**filter) == 2);
+  CHECK(find_info_field("iTems")->value(*info_of(filter->get(), {})) == 0);
+  CHECK(find_info_field("EXPANSION")->value(*info_of(filter->get(), {})) == 2);
   CHECK(find_info_field("NOTHING") == nullptr);
   const auto fixed = bloom::Filter::create({.capacity = 10, .expansion = 0}, {.bytes_max = 1 << 20});
   REQUIRE(fixed);
-  CHECK_FALSE(find_info_field("EXPANSION")->value(**fixed).has_value());
+  CHECK_FALSE(find_info_field("EXPANSION")->value(*info_of(fixed->get(), {})).has_value());
   const std::string line = debug_line((*filter)->newest_layer());
   CHECK(line.find("capacity:100 size:0 ratio:0.006") != std::string::npos);
   CHECK(line.starts_with("bytes:"));

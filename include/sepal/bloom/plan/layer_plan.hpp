@@ -84,9 +84,10 @@ struct LayerRequest {
 // millisecond.
 Result<LayerPlan> plan_layer(const LayerRequest& request, std::uint64_t bytes_max);
 
-// The same with one block of `block_bits` bits, or several. Errors: as plan_layer().
+// The same with one block of `block_bits` bits, or several, and at most `probes_max` probes. Errors: as
+// plan_layer().
 Result<LayerPlan> plan_layer_of(const LayerRequest& request, std::uint32_t block_bits,
-                                std::uint64_t bytes_max);
+                                std::uint32_t probes_max, std::uint64_t bytes_max);
 
 // The optimum of an unblocked filter: -ln(rate) / ln(2)^2 bits an item.
 double textbook_bits_per_item(double error_rate);

@@ -64,7 +64,7 @@ struct LanePlan {
   std::uint64_t block_count = 0;
   std::uint32_t zone_lines = 0;
   std::uint16_t zones = 0;
-  std::uint16_t probes = 0;  // of a zone; zones * probes is at most 32
+  std::uint16_t probes = 0;  // of a zone; zones * probes is at most probe_count_max
 
   // Stamps come first, and fill whole lines.
   [[nodiscard]] std::uint64_t stamp_bytes(std::uint32_t lanes) const {
