@@ -55,19 +55,21 @@ class WindowTeller {
   bool gathers_;
 };
 
-// Item after item. An item that finds no room is tried again behind a growth.
+// Item after item. An item that finds no room is tried again behind a growth. A filter that was refused one
+// is not asked for another.
 void add_with_growth(WindowFilter& filter, std::span<const std::string_view> items, WallTime now,
                      const value::Limits& limits, WindowTeller& teller, AddOutcomes& outcomes) {
   outcomes.clear();
   while (outcomes.size() < items.size()) {
     value::CollectedEntries collected;
-    const std::size_t before = outcomes.size();
-    (void)filter.add_each(items.subspan(before), now, outcomes, &collected);
+    (void)filter.add_each(items.subspan(outcomes.size()), now, outcomes, &collected);
     teller.items(collected.entries);
     if (outcomes.back().refusal != Filter::Refusal::full) return;
-    const auto refusal = filter.grow(limits, [&](std::uint64_t generation, const bloom::LanePlan& plan) {
-      teller.grown(generation, plan);
-    });
+    auto refusal = filter.refusal();
+    if (filter.may_grow(now))
+      refusal = filter.grow(now, limits, [&](std::uint64_t generation, const bloom::LanePlan& plan) {
+        teller.grown(generation, plan);
+      });
     if (refusal == Filter::Refusal::full) return;
     outcomes.pop_back();
     // Other refusals are of this item: a later one may be known already.
@@ -98,9 +100,22 @@ bool add_each(Mutator& changes, DatabaseKey key, WindowFilter& filter,
               std::span<const std::string_view> items, WallTime now, AddOutcomes& outcomes) noexcept {
   changes.note_change();
   outcomes.clear();
-  if (changes.log() == nullptr) return filter.add_each(items, now, outcomes, nullptr);
-  KeyRecorder recorder(*changes.log(), key, filter);
-  return filter.add_each(items, now, outcomes, &recorder);
+  while (outcomes.size() < items.size()) {
+    const auto left = items.subspan(outcomes.size());
+    bool done = false;
+    if (changes.log() == nullptr) {
+      done = filter.add_each(left, now, outcomes, nullptr);
+    } else {
+      KeyRecorder recorder(*changes.log(), key, filter);
+      done = filter.add_each(left, now, outcomes, &recorder);
+    }
+    // Without its key, it takes no further item.
+    if (!done) return !outcomes.empty();
+    if (outcomes.back().refusal == Filter::Refusal::none) return true;
+    outcomes.back().refusal = filter.refusal();
+    if (filter.refusal() == Filter::Refusal::full) return true;
+  }
+  return true;
 }
 
 Result<WindowFilter*> create(Mutator& changes, DatabaseKey key, const WindowCreation& creation,
@@ -127,7 +142,7 @@ void add_growing(Mutator& changes, DatabaseKey key, WindowFilter& filter,
   changes.note_change();
   Keyspace& keyspace = changes.keyspace();
   const std::uint64_t bytes_before = filter.byte_count();
-  filter.drop_old_layers();
+  if (auto dropped = filter.drop_old_layers()) keyspace.dispose(std::move(dropped));
   WindowTeller teller(changes.log(), key, false);
   add_with_growth(filter, items, now, keyspace.value_limits(bytes_before), teller, outcomes);
   keyspace.resized(key.database, filter, bytes_before);

@@ -111,6 +111,8 @@ struct SmallPages {
   bool (*in_use)(const void* memory, std::uint64_t piece);
   // Moves a piece, now or when the system can. By one thread, each piece once, in their order.
   void (*move)(const void* memory, std::uint64_t piece);
+  // Keeps the memory where the value may drop it before its own end; else null.
+  std::shared_ptr<const void> owner = nullptr;
 };
 
 struct ModuleType;

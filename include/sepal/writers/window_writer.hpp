@@ -17,10 +17,13 @@ namespace sepal::writers {
 
 // --- shared, or with the gate closed ----------------------------------------------------------------------
 
-// As WindowFilter::try_add and add_each. The key names `filter`.
+// As WindowFilter::try_add. The key names `filter`.
 [[nodiscard]] bool try_add(keyspace::Mutator& changes, keyspace::DatabaseKey key, bloom::WindowFilter& filter,
                            std::span<const std::string_view> items, WallTime now,
                            std::span<bool> added) noexcept;
+// For a filter that may not grow: adds item after item. `outcomes` has one outcome for each item that was
+// tried: where the filter does not scale and is full, that item is the last. False, with nothing done: the
+// filter is losing its key.
 [[nodiscard]] bool add_each(keyspace::Mutator& changes, keyspace::DatabaseKey key,
                             bloom::WindowFilter& filter, std::span<const std::string_view> items,
                             WallTime now, std::vector<bloom::Filter::AddOutcome>& outcomes) noexcept;

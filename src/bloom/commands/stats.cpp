@@ -1,7 +1,6 @@
 #include <sepal/bloom/commands/stats.hpp>
 #include <sepal/bloom/filter/measure.hpp>
 
-#include <limits>
 #include <utility>
 
 namespace sepal::bloom {
@@ -108,7 +107,7 @@ StatsMap stats_of(const WindowFilter& filter, WallTime now) {
     generations.push_back({{"begin", seconds_of(generation.begin)}, {"items", generation.items}});
   std::vector<StatsMap> layers;
   for (const auto& layer : state.layers) layers.push_back(stats_of_layer(layer, options.lanes()));
-  const auto plan = plan_window(options, std::numeric_limits<std::uint64_t>::max());
+  const auto plan = plan_window(options, std::uint64_t{1} << 62);
   const bool of_last = options.of_last();
   return {{"window_seconds", of_last ? StatsValue() : seconds_of(options.milliseconds)},
           {"window_items", of_last ? StatsValue(options.capacity) : StatsValue()},

@@ -17,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include "bloom/window/entries.hpp"
 #include "bloom/window/window_layer.hpp"
 
 namespace sepal::bloom {
@@ -33,6 +34,15 @@ constexpr std::string_view window_magic = "SPWF";
 constexpr std::uint16_t window_version = 1;
 constexpr std::size_t fixed_bytes = 8 + window_options_bytes + 16;
 constexpr std::uint8_t refresh_flag = 1;
+// So that neither sums of items nor numbers that are counted on wrap.
+constexpr std::uint64_t items_of_lane_max = std::uint64_t{1} << 56;
+constexpr std::uint64_t layer_number_max = std::uint64_t{1} << 48;
+constexpr std::uint64_t numbered_apart_max = std::uint64_t{1} << entry_layer_bits;
+
+bool is_possible_generation(std::uint64_t generation, std::uint32_t lanes) {
+  constexpr std::uint64_t generation_max = std::uint64_t{1} << 61;
+  return generation >= lanes && generation <= generation_max;
+}
 
 WindowFilter& in(Value& value) {
   return static_cast<WindowFilter&>(value);
@@ -111,7 +121,12 @@ Result<WindowFilter::LayerState> read_layer(FieldReader& reader, std::uint32_t l
   auto plan = read_shape(reader, capacity, lanes);
   if (!plan) return plan.error();
   layer.plan = *plan;
-  for (std::uint32_t lane = 0; lane < lanes; ++lane) layer.taken[lane] = reader.integer<std::uint64_t>();
+  if (layer.number > layer_number_max) return damaged("a layer of a filter that forgets has no number");
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+    layer.taken[lane] = reader.integer<std::uint64_t>();
+    if (layer.taken[lane] > items_of_lane_max)
+      return damaged("a filter that forgets has more items than any filter");
+  }
   return layer;
 }
 
@@ -126,6 +141,9 @@ Result<void> read_layers(Bytes bytes, std::size_t count, WindowFilter::Restored&
     if (!layer) return layer.error();
     if (!state.layers.empty() && layer->number <= state.layers.back().number)
       return damaged("the layers of a filter that forgets are not in their order");
+    // Records have the low bits of a number alone.
+    if (!state.layers.empty() && layer->number - state.layers.front().number >= numbered_apart_max)
+      return damaged("the layers of a filter that forgets have numbers that are too far apart");
     body_bytes += layer->plan.byte_count(lanes);
     if (body_bytes > body_bytes_max) return damaged("a filter that forgets has more bits than there are");
     state.layers.push_back(*layer);
@@ -151,17 +169,22 @@ Result<WindowFilter::Restored> read_state(Bytes bytes, std::uint32_t layers_max)
   if (layer_count > layers_max) return too_many_layers(layers_max);
   if (bytes.size() < head_bytes_of(lanes, layer_count))
     return damaged("the head of a filter that forgets is cut short");
-  if (state.newest < lanes) return damaged("a filter that forgets is before its first generation");
-  for (std::uint32_t lane = 0; lane < lanes; ++lane) state.items[lane] = reader.integer<std::uint64_t>();
+  if (!is_possible_generation(state.newest, lanes))
+    return damaged("a filter that forgets is in a generation that never comes");
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+    const auto items = reader.integer<std::uint64_t>();
+    if (items > items_of_lane_max) return damaged("a filter that forgets has more items than any filter");
+    state.items[lane] = static_cast<std::int64_t>(items);
+  }
   if (auto read = read_layers(bytes.subspan(head_bytes_of(lanes, 0)), layer_count, state); !read)
     return read.error();
   return state;
 }
 
 std::uint64_t items_of(const WindowFilter::Restored& state) {
-  std::uint64_t items = 0;
-  for (const std::uint64_t of_lane : state.items) items += of_lane;
-  return items;
+  std::int64_t items = 0;
+  for (const std::int64_t of_lane : state.items) items += of_lane;
+  return static_cast<std::uint64_t>(items);
 }
 
 Result<Shape> read_head(Bytes bytes, std::uint32_t layers_max) {
@@ -266,8 +289,8 @@ Result<ValuePtr> make_recorded(Bytes head, const value::Limits& limits) {
   if (!options) return options.error();
   state.options = *options;
   state.newest = reader.integer<std::uint64_t>();
-  if (state.newest < state.options.lanes())
-    return damaged("a filter that forgets is before its first generation");
+  if (!is_possible_generation(state.newest, state.options.lanes()))
+    return damaged("a filter that forgets is in a generation that never comes");
   auto plan = read_shape(reader, state.options.generation_items(), state.options.lanes());
   if (!plan) return plan.error();
   state.layers.push_back({.plan = *plan});
@@ -391,10 +414,8 @@ const value::KindRow window_row{
     .make = make,
     .fill_body = [](Value& value, std::uint64_t offset, Bytes from) { in(value).fill_body(offset, from); },
     .complete = nullptr,
-    .freeze = [](const Value& value, std::vector<std::uint64_t>& numbers) -> std::unique_ptr<value::Still> {
-      in(value).freeze(numbers);
-      return nullptr;
-    },
+    .freeze = [](const Value& value,
+                 std::vector<std::uint64_t>& numbers) { return in(value).freeze(numbers); },
     .head_bytes = head_bytes,
     .body_bytes = body_bytes,
     .encode_head = encode_head,

@@ -49,7 +49,7 @@ std::optional<LanePlan> plan_zones(const LayerRequest& request, std::uint32_t la
   return plan;
 }
 
-Result<LanePlan> plan_smallest(const LayerRequest& request, std::uint32_t lanes, std::uint64_t bytes_max) {
+std::optional<LanePlan> smallest(const LayerRequest& request, std::uint32_t lanes, std::uint64_t bytes_max) {
   std::array<std::optional<LanePlan>, zones_max> plans;
   double least = std::numeric_limits<double>::infinity();
   const auto size = [&](const LanePlan& plan) { return static_cast<double>(plan.byte_count(lanes)); };
@@ -59,8 +59,30 @@ Result<LanePlan> plan_smallest(const LayerRequest& request, std::uint32_t lanes,
       least = std::min(least, size(*plan));
     }
   for (const auto& plan : plans)
-    if (plan && size(*plan) <= fewer_zones_share * least) return *plan;
-  return fail(Errc::too_large, "the filter would exceed the memory it may take");
+    if (plan && size(*plan) <= fewer_zones_share * least) return plan;
+  return std::nullopt;
+}
+
+// Many filters are made with the options of the one before, and a request that has planned a growth may run
+// again with the gate closed. So each thread keeps its last plan.
+struct PlannedLast {
+  LayerRequest request;
+  std::uint32_t lanes = 0;
+  LanePlan plan;
+};
+thread_local std::optional<PlannedLast> planned_last;
+
+Result<LanePlan> plan_smallest(const LayerRequest& request, std::uint32_t lanes, std::uint64_t bytes_max) {
+  if (!planned_last || planned_last->request != request || planned_last->lanes != lanes) {
+    // The plan is the same whatever the limit is.
+    constexpr std::uint64_t bytes_of_all = std::uint64_t{1} << 59;
+    const auto plan = smallest(request, lanes, bytes_of_all);
+    if (!plan) return fail(Errc::too_large, "the filter would exceed any memory");
+    planned_last.emplace(PlannedLast{.request = request, .lanes = lanes, .plan = *plan});
+  }
+  if (planned_last->plan.byte_count(lanes) > bytes_max)
+    return fail(Errc::too_large, "the filter would exceed the memory it may take");
+  return planned_last->plan;
 }
 
 }  // namespace

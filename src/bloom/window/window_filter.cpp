@@ -20,15 +20,12 @@ struct alignas(64) WindowFilter::Stripe {
 
 namespace {
 
-// Without numbers below 0, a filter has as many generations before its first one as a window has.
+// The generation in which the year 1970 began: so the first one of a filter has as many before it as a window
+// has.
 constexpr std::uint64_t first_generation = lanes_max;
-
-// Takes so many from a count, or what there is.
-void take_from(std::atomic<std::uint64_t>& count, std::uint64_t some) {
-  std::uint64_t before = count.load(std::memory_order_relaxed);
-  while (!count.compare_exchange_weak(before, before - std::min(before, some), std::memory_order_relaxed)) {
-  }
-}
+// No clock comes so far, so generations can be counted on from here.
+constexpr std::uint64_t generation_max = std::uint64_t{1} << 62;
+constexpr std::uint64_t growth_pause_milliseconds = 1000;
 
 std::uint64_t milliseconds_of(WallTime time) {
   const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
@@ -40,12 +37,13 @@ std::uint64_t milliseconds_of(WallTime time) {
 // An add of some items: the generation that it is in, and the places that it has claimed there.
 class WindowFilter::Adding {
  public:
-  Adding(WindowFilter& filter, std::uint64_t generation, std::uint64_t claimed)
+  // Without `claimed`, each place is claimed when it is taken.
+  Adding(WindowFilter& filter, std::uint64_t generation, std::optional<std::uint64_t> claimed)
       : live(generation, filter.options_.lanes()),
         filter_(filter),
         claimed_in_(generation),
-        claimed_(claimed),
-        all_claimed_(claimed != 0) {}
+        claimed_(claimed.value_or(0)),
+        all_claimed_(claimed) {}
   ~Adding() {
     count();
     if (claimed_ > 0 && filter_.newest_generation() - claimed_in_ < live.lanes)
@@ -68,8 +66,11 @@ class WindowFilter::Adding {
       return true;
     }
     // The request has begun, and there was room for it when it did.
-    if (all_claimed_) filter_.newest_layer().take(live.current, 1);
-    return all_claimed_ || filter_.newest_layer().claim(live.current, 1);
+    if (all_claimed_) {
+      filter_.newest_layer().take(live.current, 1);
+      return true;
+    }
+    return filter_.newest_layer().claim(live.current, 1);
   }
   void count_item() { ++items_; }
 
@@ -83,7 +84,7 @@ class WindowFilter::Adding {
     if (items_ == 0) return;
     filter_.changes_.fetch_add(items_, std::memory_order_relaxed);
     if (filter_.newest_generation() - live.generation < live.lanes)
-      filter_.items_[live.current].fetch_add(items_, std::memory_order_relaxed);
+      filter_.items_[live.current].fetch_add(static_cast<std::int64_t>(items_), std::memory_order_relaxed);
     items_ = 0;
   }
 
@@ -107,7 +108,8 @@ Result<WindowFilterPtr> WindowFilter::create(const WindowOptions& options, const
   filter->layers_.push_back(std::move(*layer));
   filter->next_number_ = 1;
   filter->share_out_stripes();
-  filter->newest_.store(std::max(filter->generation_at(now), first_generation), std::memory_order_relaxed);
+  filter->newest_.store(first_generation, std::memory_order_relaxed);
+  (void)filter->reach(filter->generation_at(now));
   return filter;
 }
 
@@ -116,21 +118,23 @@ Result<WindowFilterPtr> WindowFilter::create(const WindowOptions& options, const
 std::uint64_t WindowFilter::generation_at(WallTime now) const {
   const std::uint64_t newest = newest_generation();
   if (options_.of_last()) return newest;
-  return std::max(newest, milliseconds_of(now) * options_.generations / options_.milliseconds);
+  return std::max(newest,
+                  first_generation + milliseconds_of(now) * options_.generations / options_.milliseconds);
 }
 
-// Raises the latest generation. Returns it.
+// Raises the latest generation. Returns it. That is a change: counts of items go down.
 std::uint64_t WindowFilter::reach(std::uint64_t generation) {
   if (const std::uint64_t newest = newest_generation(); newest >= generation) return newest;
   const SpinGuard lock(generation_lock_);
   const std::uint64_t newest = newest_generation();
   if (newest >= generation) return newest;
   const std::uint64_t lanes = options_.lanes();
-  for (std::uint64_t begins = std::max(newest, generation - lanes) + 1; begins <= generation; ++begins) {
-    const auto lane = static_cast<std::uint32_t>(begins % lanes);
+  for (std::uint64_t left = std::min(generation - newest, lanes); left > 0; --left) {
+    const auto lane = static_cast<std::uint32_t>((generation - left + 1) % lanes);
     items_[lane].store(0, std::memory_order_relaxed);
     for (const auto& layer : layers_) layer->set_taken(lane, 0);
   }
+  changes_.fetch_add(1, std::memory_order_relaxed);
   newest_.store(generation, std::memory_order_release);
   if (layers_.size() > 1 && is_old(*layers_.front())) drop_due_.store(true, std::memory_order_relaxed);
   return generation;
@@ -205,8 +209,13 @@ WindowFilter::Put WindowFilter::put(std::uint64_t hash, Adding& adding, Fingerpr
       (void)reach(live.generation + 1);
       continue;
     }
+    // The lane was used again since follow(): the place is one of a later generation.
+    if (newest_generation() - live.generation >= live.lanes) {
+      newest_layer().give_back(live.current, 1);
+      continue;
+    }
     newest_layer().set(hash, live);
-    if (last) take_from(items_[*last % live.lanes], 1);
+    if (last) items_[*last % live.lanes].fetch_sub(1, std::memory_order_relaxed);
     adding.count_item();
     record = entry_of({.hash = hash,
                        .generation = live.generation,
@@ -238,15 +247,19 @@ void WindowFilter::add_all(std::span<const std::string_view> items, Adding& addi
 
 bool WindowFilter::try_add(std::span<const std::string_view> items, WallTime now, std::span<bool> added,
                            value::AddRecorder* recorder) {
-  if (drop_due_.load(std::memory_order_relaxed)) [[unlikely]] {
-    // The one who sees it first asks for the closed gate.
-    if (drop_due_.exchange(false, std::memory_order_relaxed)) return false;
-  }
+  if (drop_due_.load(std::memory_order_relaxed)) [[unlikely]]
+    return false;
   const std::uint64_t generation = reach(generation_at(now));
-  // Where generations end by their items, places are taken one by one, so that each ends with its last.
-  const std::uint64_t claims = options_.of_last() ? 0 : items.size();
-  if (claims > 0 && !newest_layer().claim(static_cast<std::uint32_t>(generation % options_.lanes()), claims))
-    return all_known(items, now, added);
+  // Where generations end by their items, places are claimed one by one, so that each ends with its last.
+  std::optional<std::uint64_t> claims;
+  if (!options_.of_last()) {
+    const auto lane = static_cast<std::uint32_t>(generation % options_.lanes());
+    claims = items.size();
+    if (!newest_layer().claim(lane, *claims)) {
+      claims = places_for(items, LiveStamps(generation, options_.lanes()));
+      if (!newest_layer().claim(lane, *claims)) return false;
+    }
+  }
   Adding adding(*this, generation, claims);
   if (recorder != nullptr && !recorder->begin()) return false;
   std::size_t at = 0;
@@ -257,20 +270,34 @@ bool WindowFilter::try_add(std::span<const std::string_view> items, WallTime now
   return true;
 }
 
-// Items that are there already need no room, unless they are to be renewed.
-bool WindowFilter::all_known(std::span<const std::string_view> items, WallTime now,
-                             std::span<bool> added) const {
-  if (options_.refresh) return false;
-  contains(items, now, added);
-  if (std::ranges::find(added, false) != added.end()) return false;
-  std::ranges::fill(added, false);
-  return true;
+// How many of the items need a place: those that are absent, or, where adds renew, not in this generation.
+std::uint64_t WindowFilter::places_for(std::span<const std::string_view> items,
+                                       const LiveStamps& live) const {
+  const std::uint32_t sufficient = options_.refresh ? std::uint32_t{1} << live.current : ~std::uint32_t{0};
+  std::uint64_t places = 0;
+  while (!items.empty()) {
+    Batch batch(*this, items);
+    std::array<std::uint32_t, found_together_max> lanes{};
+    for (const auto& layer : layers_) {
+      batch.find(*layer, live);
+      for (std::size_t number = 0; number < batch.count; ++number) lanes[number] |= batch.lanes[number];
+    }
+    for (std::size_t number = 0; number < batch.count; ++number)
+      places += (lanes[number] & sufficient) == 0 ? 1 : 0;
+    items = items.subspan(batch.count);
+  }
+  return places;
+}
+
+bool WindowFilter::may_grow(WallTime now) const {
+  return options_.expansion != 0 && !options_.of_last() &&
+         milliseconds_of(now) >= may_grow_at_.load(std::memory_order_relaxed);
 }
 
 bool WindowFilter::add_each(std::span<const std::string_view> items, WallTime now,
                             std::vector<AddOutcome>& outcomes, value::AddRecorder* recorder) {
   if (recorder != nullptr && !recorder->begin()) return false;
-  Adding adding(*this, reach(generation_at(now)), 0);
+  Adding adding(*this, reach(generation_at(now)), std::nullopt);
   add_all(items, adding, recorder, [&](Put outcome) {
     outcomes.push_back(
         {.added = outcome == Put::added, .refusal = outcome == Put::no_room ? Refusal::full : Refusal::none});
@@ -287,12 +314,17 @@ bool WindowFilter::is_old(const WindowLayer& layer) const {
   return true;
 }
 
-// A reader may read a layer that is old, so the filter keeps it as long as there is one.
-void WindowFilter::drop_old_layers() {
+value::ValuePtr WindowFilter::drop_old_layers() {
   drop_due_.store(false, std::memory_order_relaxed);
-  if (use_count() > 1) return;
-  while (layers_.size() > 1 && is_old(*layers_.front())) layers_.erase(layers_.begin());
-  share_out_stripes();
+  WindowFilterPtr dropped;
+  while (layers_.size() > 1 && is_old(*layers_.front())) {
+    if (dropped == nullptr) dropped = new WindowFilter(options_);
+    layers_.front()->set_dropped();
+    dropped->layers_.push_back(std::move(layers_.front()));
+    layers_.erase(layers_.begin());
+  }
+  if (dropped != nullptr) share_out_stripes();
+  return dropped;
 }
 
 void WindowFilter::share_out_stripes() {
@@ -318,18 +350,33 @@ std::vector<double> WindowFilter::rates_by_age() const {
   return rates;
 }
 
-Filter::Refusal WindowFilter::grow(const value::Limits& limits,
+// As many items as the newest layer has, times the expansion. What a generation has already counts as well:
+// else a filter with an expansion of 1 would grow layer after layer.
+std::uint64_t WindowFilter::next_capacity() const {
+  const auto lane = static_cast<std::uint32_t>(newest_generation() % options_.lanes());
+  std::uint64_t taken = 0;
+  for (const auto& layer : layers_) taken += layer->taken(lane);
+  const auto expanded = checked_multiply(newest_layer().plan().capacity, options_.expansion);
+  return expanded ? std::max(*expanded, taken) : 0;
+}
+
+Filter::Refusal WindowFilter::grow(WallTime now, const value::Limits& limits,
                                    const std::function<void(std::uint64_t, const LanePlan&)>& tell) {
-  drop_old_layers();
   if (options_.expansion == 0 || options_.of_last()) return Refusal::full;
-  if (layers_.size() >= limits.layers_max) return Refusal::layer_limit;
-  const auto items = checked_multiply(newest_layer().plan().capacity, options_.expansion);
+  const auto refused = [&](Refusal refusal) {
+    refusal_.store(refusal, std::memory_order_relaxed);
+    may_grow_at_.store(milliseconds_of(now) + growth_pause_milliseconds, std::memory_order_relaxed);
+    return refusal;
+  };
+  if (layers_.size() >= limits.layers_max) return refused(Refusal::layer_limit);
+  const std::uint64_t items = next_capacity();
   const std::uint64_t held = byte_count();
-  if (!items || held > limits.bytes_max) return Refusal::too_large;
-  const auto plan = plan_growth(options_, *items, rates_by_age(), limits.bytes_max - held);
-  if (!plan) return Refusal::too_large;
+  if (items == 0 || held > limits.bytes_max) return refused(Refusal::too_large);
+  const auto plan = plan_growth(options_, items, rates_by_age(), limits.bytes_max - held);
+  if (!plan || WindowLayer::footprint(*plan, options_.lanes()) > limits.bytes_max - held)
+    return refused(Refusal::too_large);
   auto layer = WindowLayer::create(*plan, next_number_, options_.lanes(), Paging::small);
-  if (!layer) return Refusal::out_of_memory;
+  if (!layer) return refused(Refusal::out_of_memory);
   if (tell) tell(newest_generation(), *plan);
   layers_.push_back(std::move(*layer));
   ++next_number_;
@@ -339,8 +386,9 @@ Filter::Refusal WindowFilter::grow(const value::Limits& limits,
 
 Result<void> WindowFilter::append_layer(std::uint64_t generation, const LanePlan& plan,
                                         const value::Limits& limits) {
+  if (generation > generation_max) return fail(Errc::out_of_range);
   (void)reach(generation);
-  drop_old_layers();
+  (void)drop_old_layers();
   const std::uint64_t held = byte_count();
   if (layers_.size() >= limits.layers_max) return fail(Errc::layer_limit);
   if (held > limits.bytes_max || WindowLayer::footprint(plan, options_.lanes()) > limits.bytes_max - held)
@@ -368,7 +416,8 @@ void WindowFilter::small_pages(std::vector<value::SmallPages>& to) const {
          .move =
              [](const void* memory, std::uint64_t piece) {
                static_cast<const WindowLayer*>(memory)->move_to_huge_page(piece);
-             }});
+             },
+         .owner = layer});
   }
 }
 
@@ -376,10 +425,12 @@ void WindowFilter::small_pages(std::vector<value::SmallPages>& to) const {
 
 // Of the generations that are live in generation `now`; `newest` is the last one that was counted.
 std::uint64_t WindowFilter::items_in(std::uint64_t newest, std::uint64_t now) const {
-  std::uint64_t items = 0;
-  for (std::uint64_t generation = now - options_.generations; generation <= newest; ++generation)
-    items += items_[generation % options_.lanes()].load(std::memory_order_relaxed);
-  return items;
+  std::int64_t items = 0;
+  for (std::uint64_t age = 0; age < options_.lanes(); ++age) {
+    const std::uint64_t generation = now - age;
+    if (generation <= newest) items += items_[generation % options_.lanes()].load(std::memory_order_relaxed);
+  }
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(items, 0));
 }
 
 std::uint64_t WindowFilter::item_count(WallTime now) const {
@@ -414,7 +465,8 @@ WindowFilter::State WindowFilter::state(WallTime now) const {
   // A generation begins with the first millisecond whose number is not below its own.
   const auto begin_of = [&](std::uint64_t generation) -> std::optional<std::uint64_t> {
     if (options_.of_last()) return std::nullopt;
-    return (generation * options_.milliseconds + options_.generations - 1) / options_.generations;
+    const std::uint64_t since = std::max(generation, first_generation) - first_generation;
+    return (since * options_.milliseconds + options_.generations - 1) / options_.generations;
   };
   State state;
   for (std::uint64_t age = 0; age < live.lanes; ++age) {
@@ -440,16 +492,27 @@ WindowFilter::State WindowFilter::state(WallTime now) const {
 
 // --- its image and records --------------------------------------------------------------------------------
 
-void WindowFilter::freeze(std::vector<std::uint64_t>& numbers) const {
+// A reader has the layers of its instant.
+class WindowFilter::FrozenLayers final : public value::Still {
+ public:
+  explicit FrozenLayers(const std::vector<std::shared_ptr<WindowLayer>>& layers) : layers_(layers) {}
+
+ private:
+  std::vector<std::shared_ptr<WindowLayer>> layers_;
+};
+
+std::unique_ptr<value::Still> WindowFilter::freeze(std::vector<std::uint64_t>& numbers) const {
   const std::uint32_t lanes = options_.lanes();
   numbers.push_back(newest_generation());
   numbers.push_back(change_count());
   for (std::uint32_t lane = 0; lane < lanes; ++lane)
-    numbers.push_back(items_[lane].load(std::memory_order_relaxed));
+    numbers.push_back(
+        static_cast<std::uint64_t>(std::max<std::int64_t>(items_[lane].load(std::memory_order_relaxed), 0)));
   for (const auto& layer : layers_) {
     numbers.push_back(reinterpret_cast<std::uintptr_t>(layer.get()));
     for (std::uint32_t lane = 0; lane < lanes; ++lane) numbers.push_back(layer->taken(lane));
   }
+  return std::make_unique<FrozenLayers>(layers_);
 }
 
 Result<WindowFilterPtr> WindowFilter::restore(const Restored& state, const value::Limits& limits,
@@ -496,7 +559,9 @@ bool WindowFilter::repeat(std::span<const Fingerprint> records) {
   LiveStamps live(newest_generation(), options_.lanes());
   for (const Fingerprint& record : records) {
     const WindowEntry entry = entry_in(record, newest_generation());
-    if (entry.renews > options_.generations || entry.generation < live.lanes) return false;
+    if (entry.renews > options_.generations || entry.generation < live.lanes ||
+        entry.generation > generation_max)
+      return false;
     changes_.fetch_add(1, std::memory_order_relaxed);
     const std::uint64_t newest = reach(entry.generation);
     // It has been forgotten.
@@ -509,7 +574,7 @@ bool WindowFilter::repeat(std::span<const Fingerprint> records) {
     (*layer)->take(live.current, 1);
     items_[live.current].fetch_add(1, std::memory_order_relaxed);
     if (entry.renews != 0 && newest - (entry.generation - entry.renews) < live.lanes)
-      take_from(items_[(entry.generation - entry.renews) % live.lanes], 1);
+      items_[(entry.generation - entry.renews) % live.lanes].fetch_sub(1, std::memory_order_relaxed);
   }
   return true;
 }

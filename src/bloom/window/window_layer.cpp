@@ -10,14 +10,14 @@
 
 namespace sepal::bloom {
 
-Result<std::unique_ptr<WindowLayer>> WindowLayer::create(const LanePlan& plan, std::uint64_t number,
+Result<std::shared_ptr<WindowLayer>> WindowLayer::create(const LanePlan& plan, std::uint64_t number,
                                                          std::uint32_t lanes, Paging paging) {
   auto bitmap = Bitmap::allocate(plan.byte_count(lanes), paging);
   if (!bitmap) return fail(Errc::out_of_memory, "the system refused the memory of a layer");
   const bool fresh = paging == Paging::small && bitmap->piece_count() > 0;
   auto* const layer = new (std::nothrow) WindowLayer(plan, number, lanes, std::move(*bitmap), fresh);
   if (layer == nullptr) return fail(Errc::out_of_memory, "the system refused the memory of a layer");
-  return std::unique_ptr<WindowLayer>(layer);
+  return std::shared_ptr<WindowLayer>(layer);
 }
 
 std::uint64_t WindowLayer::footprint(const LanePlan& plan, std::uint32_t lanes) {
@@ -109,6 +109,7 @@ void WindowLayer::fill(std::uint64_t offset, std::span<const std::byte> from) {
 }
 
 void WindowLayer::move_to_huge_page(std::uint64_t piece) const {
+  if (dropped()) return;
   bitmap_.move_to_huge_page(piece);
   if (piece + 1 == bitmap_.piece_count()) fresh_.store(false, std::memory_order_relaxed);
 }

@@ -22,7 +22,7 @@ inline constexpr std::size_t found_together_max = 32;
 class WindowLayer {
  public:
   // Errors: out_of_memory.
-  static Result<std::unique_ptr<WindowLayer>> create(const LanePlan& plan, std::uint64_t number,
+  static Result<std::shared_ptr<WindowLayer>> create(const LanePlan& plan, std::uint64_t number,
                                                      std::uint32_t lanes, Paging paging);
   // The memory that create() takes.
   static std::uint64_t footprint(const LanePlan& plan, std::uint32_t lanes);
@@ -73,10 +73,14 @@ class WindowLayer {
 
   [[nodiscard]] bool fresh() const { return fresh_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t piece_count() const { return bitmap_.piece_count(); }
-  [[nodiscard]] bool in_use(std::uint64_t piece) const { return bitmap_.in_use(piece); }
+  // A layer that was dropped is to be let go of: it says that its pages are in use, and moves none.
+  [[nodiscard]] bool in_use(std::uint64_t piece) const { return dropped() || bitmap_.in_use(piece); }
   void move_to_huge_page(std::uint64_t piece) const;
+  // The filter has dropped it.
+  void set_dropped() { dropped_.store(true, std::memory_order_relaxed); }
 
  private:
+  [[nodiscard]] bool dropped() const { return dropped_.load(std::memory_order_relaxed); }
   WindowLayer(const LanePlan& plan, std::uint64_t number, std::uint32_t lanes, Bitmap bitmap, bool fresh)
       : plan_(plan),
         number_(number),
@@ -88,6 +92,7 @@ class WindowLayer {
   const Bitmap bitmap_;
   const LaneBlocks blocks_;
   mutable std::atomic<bool> fresh_;  // has pages that are to be moved
+  std::atomic<bool> dropped_{false};
   std::array<std::atomic<std::uint64_t>, lanes_max> taken_{};
 };
 

@@ -52,9 +52,8 @@ Next add_to_window(Context& context, WindowFilter& filter, Items items, AddShape
     append_added(context.reply, shape, added);
     return Next::done;
   }
-  // It does not grow, so each item is told whether there is room for it.
-  const bool grows = filter.options().expansion != 0 || filter.options().of_last();
-  if (!grows && writers::add_each(context.changes, key, filter, items, context.now, context.scratch.outcomes))
+  if (!filter.may_grow(context.now) && !filter.has_old_layers() &&
+      writers::add_each(context.changes, key, filter, items, context.now, context.scratch.outcomes))
     return answer_outcomes(context, filter, shape);
   return Next::need_alone;
 }

@@ -76,14 +76,14 @@ bool add(WindowFilter& filter, std::uint64_t number, std::uint64_t now, Journal*
     keep();
     return added;
   }
-  filter.drop_old_layers();
+  (void)filter.drop_old_layers();
   for (;;) {
     std::vector<Filter::AddOutcome> outcomes;
     collected.entries.clear();
     REQUIRE(filter.add_each({&view, 1}, at(now), outcomes, &collected));
     keep();
     if (outcomes.front().refusal == Filter::Refusal::none) return outcomes.front().added;
-    const auto grown = filter.grow(no_limits, [&](std::uint64_t generation, const LanePlan& plan) {
+    const auto grown = filter.grow(at(now), no_limits, [&](std::uint64_t generation, const LanePlan& plan) {
       const auto bytes = grown_record(generation, plan);
       if (journal != nullptr) journal->push_back({.entries = {}, .grown = {bytes.begin(), bytes.end()}});
     });

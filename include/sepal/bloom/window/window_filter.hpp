@@ -73,10 +73,17 @@ class WindowFilter final : public value::Value {
   [[nodiscard]] const WindowOptions& options() const { return options_; }
   void contains(std::span<const std::string_view> items, WallTime now, std::span<bool> present) const;
 
-  // Adds all items. False, with nothing done: the filter may have to grow, an old layer is to be dropped, or
-  // the recorder refuses. `recorder` may be null.
+  // Adds all items. False, with nothing done: the filter has to grow, an old layer is to be dropped, or the
+  // recorder refuses. `recorder` may be null.
   [[nodiscard]] bool try_add(std::span<const std::string_view> items, WallTime now, std::span<bool> added,
                              value::AddRecorder* recorder);
+  // Whether a filter without room may grow now. One that was refused memory, or a layer, is not asked again
+  // for a second.
+  [[nodiscard]] bool may_grow(WallTime now) const;
+  // Whether drop_old_layers() would take some out.
+  [[nodiscard]] bool has_old_layers() const { return drop_due_.load(std::memory_order_relaxed); }
+  // What an item is told that finds no room in a filter that may not grow.
+  [[nodiscard]] Refusal refusal() const { return refusal_.load(std::memory_order_relaxed); }
   // Adds item after item, without growing, and appends what became of each. Ends behind the first one that
   // finds no room: its refusal is `full`. False, with nothing done: the recorder refuses.
   bool add_each(std::span<const std::string_view> items, WallTime now, std::vector<AddOutcome>& outcomes,
@@ -119,16 +126,18 @@ class WindowFilter final : public value::Value {
 
   // --- exclusive ------------------------------------------------------------------------------------------
 
-  // Gives the filter a further layer, for a lane that is full, and drops what is too old. `tell` gets the
-  // generation and the layer's plan when nothing can fail any more. A refusal changes nothing.
-  Refusal grow(const value::Limits& limits, const std::function<void(std::uint64_t, const LanePlan&)>& tell);
-  // Drops layers whose last generation is over, unless a reader has the filter.
-  void drop_old_layers();
+  // Gives the filter a further layer, for a lane that is full. `tell` gets the generation and the layer's
+  // plan when nothing can fail any more. A refusal changes nothing else.
+  Refusal grow(WallTime now, const value::Limits& limits,
+               const std::function<void(std::uint64_t, const LanePlan&)>& tell);
+  // Takes out the layers whose last generation is over, for the caller to free: they may be large. Null:
+  // there are none.
+  [[nodiscard]] value::ValuePtr drop_old_layers();
 
   // --- its image and records (kind/window_kind.cpp); exclusive --------------------------------------------
 
-  // The numbers of an instant: see kind/window_kind.cpp.
-  void freeze(std::vector<std::uint64_t>& numbers) const;
+  // The numbers of an instant: see kind/window_kind.cpp. What is returned keeps the layers.
+  [[nodiscard]] std::unique_ptr<value::Still> freeze(std::vector<std::uint64_t>& numbers) const;
   // Of a filter that no other thread knows.
   struct LayerState {
     std::uint64_t number = 0;
@@ -139,7 +148,7 @@ class WindowFilter final : public value::Value {
     WindowOptions options;
     std::uint64_t newest = 0;
     std::uint64_t changes = 0;
-    std::array<std::uint64_t, window_generations_max + 1> items{};
+    std::array<std::int64_t, window_generations_max + 1> items{};
     std::vector<LayerState> layers;  // at least one; numbers rise
   };
   // Its bits are zeros. Errors: too_large, out_of_memory.
@@ -158,6 +167,7 @@ class WindowFilter final : public value::Value {
   [[nodiscard]] std::uint64_t newest_generation() const { return newest_.load(std::memory_order_acquire); }
 
  private:
+  class FrozenLayers;
   struct Stripe;
   struct Batch;
   class Adding;
@@ -174,8 +184,9 @@ class WindowFilter final : public value::Value {
   template <class Step>
   void add_all(std::span<const std::string_view> items, Adding& adding, value::AddRecorder* recorder,
                const Step& step);
-  [[nodiscard]] bool all_known(std::span<const std::string_view> items, WallTime now,
-                               std::span<bool> added) const;
+  [[nodiscard]] std::uint64_t places_for(std::span<const std::string_view> items,
+                                         const LiveStamps& live) const;
+  [[nodiscard]] std::uint64_t next_capacity() const;
   [[nodiscard]] bool is_old(const WindowLayer& layer) const;
   [[nodiscard]] std::vector<double> rates_by_age() const;
   void share_out_stripes();
@@ -183,7 +194,7 @@ class WindowFilter final : public value::Value {
 
   const WindowOptions options_;
   const std::uint64_t identity_;
-  std::vector<std::unique_ptr<WindowLayer>> layers_;  // oldest first; changes with the gate closed only
+  std::vector<std::shared_ptr<WindowLayer>> layers_;  // oldest first; changes with the gate closed only
   std::uint64_t next_number_ = 0;                     // of a layer
   std::unique_ptr<Stripe[]> stripes_;
   std::uint32_t stripe_count_ = 0;
@@ -191,7 +202,10 @@ class WindowFilter final : public value::Value {
   SpinLock generation_lock_;  // of whoever raises newest_
   std::atomic<std::uint64_t> newest_{0};
   std::atomic<std::uint64_t> changes_{0};
-  std::array<std::atomic<std::uint64_t>, window_generations_max + 1> items_{};
+  std::atomic<Refusal> refusal_{Refusal::full};  // of the last growth
+  std::atomic<std::uint64_t> may_grow_at_{0};    // milliseconds since 1970
+  // Below 0 while a renewal is counted before the add that it renews.
+  std::array<std::atomic<std::int64_t>, window_generations_max + 1> items_{};
 };
 
 }  // namespace sepal::bloom
