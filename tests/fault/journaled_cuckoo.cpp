@@ -293,7 +293,7 @@ void JournaledWorld::write_chunk(std::mt19937_64& random, keyspace::Mutator& mut
   writers::write(mutator, key, filter, random() % (slots - length + 1), bytes);
 }
 
-// COPY and RESTORE of whatever filter that deletes there is; null: there is none under a key that was drawn.
+// COPY and RESTORE of whatever filter that deletes or forgets there is; null: there is none under a key that was drawn.
 value::ValuePtr JournaledWorld::copy_of_cuckoo(std::mt19937_64& random, const Model& model,
                                                ModelFilter& known) {
   if (strings_ == Strings::longer && below(random, 4) == 0) {
@@ -305,8 +305,9 @@ value::ValuePtr JournaledWorld::copy_of_cuckoo(std::mt19937_64& random, const Mo
                                      .key = key_names[below(random, key_names.size())]};
   const value::Value* const found = keyspace_.find(source);
   const auto in_model = model.find({source.database, std::string(source.key)});
-  if (found == nullptr || !in_model->second.cuckoo) return nullptr;
+  if (found == nullptr || (!in_model->second.cuckoo && !in_model->second.window)) return nullptr;
   known.cuckoo = in_model->second.cuckoo;
+  known.window = in_model->second.window;
   const value::Payload* const payload = value::row_of(*found).payload;
   if (payload == nullptr || below(random, 2) == 0) return *value::value_of(value::image_of(*found), roomy);
   const value::Frozen frozen{value::ValuePtr(const_cast<value::Value*>(found))};

@@ -127,7 +127,9 @@ Model JournaledWorld::outline() const {
                .items = {},
                .deadline = keyspace_.deadline(key),
                .string = string != nullptr ? std::optional(string->text()) : std::nullopt};
-      if (string == nullptr && value::as<bloom::Filter>(&found) == nullptr)
+      const auto* const window = value::as<bloom::WindowFilter>(&found);
+      if (window != nullptr) known.window = window_model_of(*window);
+      if (string == nullptr && window == nullptr && value::as<bloom::Filter>(&found) == nullptr)
         known.cuckoo = cuckoo_model_of(found);
     });
   model.mirrors = keyspace_.mirrors().all();
@@ -208,7 +210,9 @@ void JournaledWorld::change_filters(std::mt19937_64& random, Model& model, const
     change_mirror(random, model);
   } else if (below(random, 12) < strings_of_twelve) {
     change_string(random, model, kind.in_transaction);
-  } else if (below(random, 2) == 0) {
+  } else if (const std::uint32_t of_three = below(random, 3); of_three == 0) {
+    change_window(random, model);
+  } else if (of_three == 1) {
     change_cuckoo(random, model, kind.in_transaction);
   } else {
     add(random, model, kind.in_transaction);
@@ -512,6 +516,11 @@ bool JournaledWorld::holds_key(keyspace::DatabaseKey key, const ModelFilter& kno
   const auto* const filter = value::as<bloom::Filter>(value);
   const auto* const string = value::as<strings::String>(value);
   if (known.string) return string != nullptr && string->text() == *known.string;
+  if (known.window) {
+    const auto* const window = value::as<bloom::WindowFilter>(value);
+    return window != nullptr &&
+           is_like(*window, *known.window, next != nullptr && next->window ? &*next->window : nullptr);
+  }
   if (known.cuckoo)
     return filter == nullptr && string == nullptr &&
            is_like(*value, *known.cuckoo, next != nullptr && next->cuckoo ? &*next->cuckoo : nullptr);

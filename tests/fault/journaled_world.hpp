@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "journaled_cuckoo.hpp"
+#include "journaled_window.hpp"
 #include "support/freeing_housekeeper.hpp"
 #include "support/simulated_disk.hpp"
 
@@ -36,6 +37,7 @@ struct ModelFilter {
   keyspace::Deadline deadline = keyspace::no_deadline;
   std::optional<std::string> string{};  // the bytes of a string
   std::optional<CuckooModel> cuckoo{};
+  std::optional<WindowModel> window{};
 };
 struct Model : std::map<std::pair<std::uint32_t, std::string>, ModelFilter> {
   bool by_transaction = false;  // the change that led here is there whole or not at all
@@ -121,6 +123,10 @@ class JournaledWorld {
   void put_bytes(std::mt19937_64& random, Model& model, const StringChange& change);
   void write(Model& model, const StringChange& change, std::uint64_t offset, const std::string& bytes);
   [[nodiscard]] std::string any_bytes(std::mt19937_64& random, const StringChange& change) const;
+  void change_window(std::mt19937_64& random, Model& model);
+  static void note_adds(const std::vector<std::uint32_t>& numbers,
+                        const std::vector<bloom::Filter::AddOutcome>& outcomes, WindowModel& its,
+                        const bloom::WindowFilter& filter);
   void change_cuckoo(std::mt19937_64& random, Model& model, bool in_transaction);
   void create_cuckoo(std::mt19937_64& random, keyspace::Mutator& mutator, keyspace::DatabaseKey key,
                      CuckooModel& model);
