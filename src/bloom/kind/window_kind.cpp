@@ -21,6 +21,7 @@
 #include "bloom/window/window_layer.hpp"
 
 namespace sepal::bloom {
+namespace window_kind {
 namespace {
 
 using value::Figures;
@@ -376,27 +377,7 @@ std::string_view tell_changed(std::uint8_t, Bytes bytes, Figures& to) {
   return "grown";
 }
 
-}  // namespace
-
-std::array<std::byte, window_made_bytes> made_record(const WindowFilter& filter) {
-  std::array<std::byte, window_made_bytes> bytes;
-  FieldWriter writer(bytes);
-  write_options(writer, filter.options());
-  writer.integer(filter.newest_generation());
-  write_shape(writer, filter.layer(0).plan());
-  return bytes;
-}
-
-std::array<std::byte, window_grown_bytes> grown_record(std::uint64_t generation, const LanePlan& plan) {
-  std::array<std::byte, window_grown_bytes> bytes;
-  FieldWriter writer(bytes);
-  writer.integer(generation);
-  writer.integer(plan.capacity);
-  write_shape(writer, plan);
-  return bytes;
-}
-
-const value::KindRow window_row{
+constexpr value::KindRow row{
     .kind = value::Kind::window,
     .type_name = "SPbloomWF",
     .word = "windowed filter",
@@ -434,5 +415,28 @@ const value::KindRow window_row{
     .payload = nullptr,
     .mirrors = false,
 };
+
+}  // namespace
+}  // namespace window_kind
+
+std::array<std::byte, window_made_bytes> made_record(const WindowFilter& filter) {
+  std::array<std::byte, window_made_bytes> bytes;
+  FieldWriter writer(bytes);
+  window_kind::write_options(writer, filter.options());
+  writer.integer(filter.newest_generation());
+  window_kind::write_shape(writer, filter.layer(0).plan());
+  return bytes;
+}
+
+std::array<std::byte, window_grown_bytes> grown_record(std::uint64_t generation, const LanePlan& plan) {
+  std::array<std::byte, window_grown_bytes> bytes;
+  FieldWriter writer(bytes);
+  writer.integer(generation);
+  writer.integer(plan.capacity);
+  window_kind::write_shape(writer, plan);
+  return bytes;
+}
+
+constinit const value::KindRow window_row = window_kind::row;
 
 }  // namespace sepal::bloom

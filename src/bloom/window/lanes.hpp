@@ -96,7 +96,9 @@ struct LaneBlocks {
         zones(plan.zones),
         probes(plan.probes) {}
 
-  [[nodiscard]] std::uint64_t block_words() const { return std::uint64_t{zones} * zone_lines * line_words; }
+  [[nodiscard]] std::uint64_t block_words() const {
+    return std::uint64_t{zones} * zone_lines * lane_line_words;
+  }
 };
 
 // What loops run over: known to the compiler for the usual filters, and read from the blocks for others.
@@ -145,7 +147,7 @@ class LaneItem {
   [[nodiscard]] std::uint64_t* line(const LaneBlocks& blocks, std::uint32_t zone) const {
     const std::uint64_t product = mixed_ * line_factors[zone];
     const std::uint64_t line = (product >> 32) * blocks.zone_lines >> 32;
-    return blocks.words + ((block_ * blocks.zones + zone) * blocks.zone_lines + line) * line_words;
+    return blocks.words + ((block_ * blocks.zones + zone) * blocks.zone_lines + line) * lane_line_words;
   }
   // Calls use(word, shift) for each probe of a zone: the bits of all lanes begin at bit `shift` of the word.
   template <class Shape, class Use>

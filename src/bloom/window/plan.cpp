@@ -32,7 +32,7 @@ std::uint64_t whole_stripes(std::uint64_t block_count) {
 // With so many zones. Nothing where it would be too large.
 std::optional<LanePlan> plan_zones(const LayerRequest& request, std::uint32_t lanes, std::uint32_t zones,
                                    std::uint64_t bytes_max) {
-  const std::uint32_t lane_bits = word_bits / lanes * line_words;
+  const std::uint32_t lane_bits = word_bits / lanes * lane_line_words;
   const auto zone =
       plan_layer_of({.capacity = request.capacity, .error_rate = std::pow(request.error_rate, 1.0 / zones)},
                     lane_bits, std::min(zone_probes_max, probe_count_max / zones), bytes_max);
@@ -44,7 +44,7 @@ std::optional<LanePlan> plan_zones(const LayerRequest& request, std::uint32_t la
                 .zones = static_cast<std::uint16_t>(zones),
                 .probes = static_cast<std::uint16_t>(zone->probe_count)};
   plan.zone_lines = static_cast<std::uint32_t>((zone->block_count + plan.block_count - 1) / plan.block_count);
-  if (plan.block_count > bytes_max / (block_lines_max * line_bytes) + 1) return std::nullopt;
+  if (plan.block_count > bytes_max / (block_lines_max * lane_line_bytes) + 1) return std::nullopt;
   if (plan.byte_count(lanes) > bytes_max) return std::nullopt;
   return plan;
 }
@@ -137,13 +137,13 @@ bool is_possible(const LanePlan& plan, std::uint32_t lanes) {
                      plan.zone_lines <= block_lines_max / plan.zones;
   return plan.capacity > 0 && plan.error_rate > 0 && plan.error_rate < 1 && zones && plan.probes >= 1 &&
          plan.probes <= zone_probes_max && std::uint32_t{plan.zones} * plan.probes <= probe_count_max &&
-         plan.block_count > 0 && plan.block_count <= bytes_max / (block_lines_max * line_bytes) &&
+         plan.block_count > 0 && plan.block_count <= bytes_max / (block_lines_max * lane_line_bytes) &&
          lanes <= window_generations_max + 1;
 }
 
 double lane_rate(const LanePlan& plan, std::uint32_t lanes, std::uint64_t item_count) {
   const double of_zone = layer_rate({.block_count = static_cast<double>(plan.block_count * plan.zone_lines),
-                                     .block_bits = static_cast<double>(word_bits / lanes * line_words),
+                                     .block_bits = static_cast<double>(word_bits / lanes * lane_line_words),
                                      .probe_count = plan.probes},
                                     static_cast<double>(item_count))
                              .mean;

@@ -3,6 +3,7 @@
 
 #include <sepal/base/result.hpp>
 #include <sepal/bloom/window/plan.hpp>
+#include <sepal/value/bitmap.hpp>
 
 #include <array>
 #include <atomic>
@@ -11,10 +12,12 @@
 #include <memory>
 #include <span>
 
-#include "bloom/filter/bitmap.hpp"
 #include "bloom/window/lanes.hpp"
 
 namespace sepal::bloom {
+
+using value::Bitmap;
+using value::Paging;
 
 inline constexpr std::size_t found_together_max = 32;
 

@@ -51,8 +51,8 @@ struct WindowOptions {
   friend bool operator==(const WindowOptions&, const WindowOptions&) = default;
 };
 
-inline constexpr std::uint32_t line_bytes = 64;
-inline constexpr std::uint32_t line_words = line_bytes / sizeof(std::uint64_t);
+inline constexpr std::uint32_t lane_line_bytes = 64;
+inline constexpr std::uint32_t lane_line_words = lane_line_bytes / sizeof(std::uint64_t);
 inline constexpr std::uint32_t zones_max = 8;
 inline constexpr std::uint32_t zone_probes_max = 8;
 inline constexpr std::uint32_t block_lines_max = 64;
@@ -69,10 +69,10 @@ struct LanePlan {
   // Stamps come first, and fill whole lines.
   [[nodiscard]] std::uint64_t stamp_bytes(std::uint32_t lanes) const {
     const std::uint64_t bytes = block_count * lanes * sizeof(std::uint32_t);
-    return (bytes + line_bytes - 1) / line_bytes * line_bytes;
+    return (bytes + lane_line_bytes - 1) / lane_line_bytes * lane_line_bytes;
   }
   [[nodiscard]] std::uint64_t byte_count(std::uint32_t lanes) const {
-    return stamp_bytes(lanes) + block_count * zones * zone_lines * line_bytes;
+    return stamp_bytes(lanes) + block_count * zones * zone_lines * lane_line_bytes;
   }
   // The locks that the adds to such a layer may share: each has the same number of blocks.
   [[nodiscard]] std::uint32_t stripe_count() const;
