@@ -75,8 +75,7 @@ void encode(const Head& head, std::span<std::byte> into) {
 }
 
 bool begins_image(Bytes bytes) {
-  return bytes.size() >= hash_at + sizeof(std::uint16_t) &&
-         std::ranges::equal(bytes.first(magic.size()), std::as_bytes(std::span(magic))) &&
+  return bytes.size() >= hash_at + sizeof(std::uint16_t) && begins_with(bytes, magic) &&
          load_little_endian<std::uint16_t>(bytes.data() + hash_at) == hash_of_strings;
 }
 

@@ -10,12 +10,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace sepal {
 
 // The bytes are not what was written.
 [[nodiscard]] inline Error damaged(const char* detail) {
   return fail(Errc::damaged, detail);
+}
+
+[[nodiscard]] inline bool begins_with(std::span<const std::byte> bytes, std::string_view magic) {
+  return bytes.size() >= magic.size() &&
+         std::ranges::equal(bytes.first(magic.size()), std::as_bytes(std::span(magic)));
 }
 
 // Takes fields in the order of the format. The caller has checked that they are there.

@@ -102,8 +102,7 @@ bool prepare(Value& value, std::uint32_t worker_count) {
 // --- the image --------------------------------------------------------------------------------------------
 
 bool begins_image(std::span<const std::byte> bytes) {
-  const auto magic = std::as_bytes(std::span(image_magic));
-  return bytes.size() >= magic.size() && std::ranges::equal(bytes.first(magic.size()), magic);
+  return begins_with(bytes, {image_magic.data(), image_magic.size()});
 }
 
 Result<Shape> read_head(std::span<const std::byte> bytes, std::uint32_t layers_max) {

@@ -54,8 +54,7 @@ struct Head {
 };
 
 bool begins_image(Bytes bytes) {
-  return bytes.size() >= magic.size() &&
-         std::ranges::equal(bytes.first(magic.size()), std::as_bytes(std::span(magic)));
+  return begins_with(bytes, magic);
 }
 
 Result<Head> read(Bytes bytes) {

@@ -56,8 +56,7 @@ Result<RedisHeader> read_header(Bytes bytes) {
 // --- the image --------------------------------------------------------------------------------------------
 
 bool begins_image(Bytes bytes) {
-  return bytes.size() >= magic.size() &&
-         std::ranges::equal(bytes.first(magic.size()), std::as_bytes(std::span(magic)));
+  return begins_with(bytes, magic);
 }
 
 Result<RedisHeader> read(Bytes bytes) {

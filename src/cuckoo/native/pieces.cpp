@@ -36,11 +36,6 @@ constexpr unsigned root_at = 32;
 constexpr unsigned layer_at = 60;
 static_assert(root_count_max <= std::uint64_t{1} << (layer_at - root_at));
 
-bool begins(Bytes bytes, std::string_view magic) {
-  return bytes.size() >= magic.size() &&
-         std::ranges::equal(bytes.first(magic.size()), std::as_bytes(std::span(magic)));
-}
-
 std::uint64_t checksum_of(std::string_view bytes) {
   return hash64(bytes, 0);
 }
@@ -61,7 +56,7 @@ void seal(std::string& piece) {
 
 // What stands between the head's version and the checksum. Errors: damaged, unsupported_version.
 Result<Bytes> opened(Bytes piece, std::string_view magic) {
-  if (piece.size() < piece_head_bytes + checksum_bytes || !begins(piece, magic))
+  if (piece.size() < piece_head_bytes + checksum_bytes || !begins_with(piece, magic))
     return damaged("a piece of a filter is cut short");
   const Bytes sealed = piece.first(piece.size() - checksum_bytes);
   if (load_little_endian<std::uint64_t>(piece.last(checksum_bytes).data()) !=
@@ -96,11 +91,11 @@ std::string header_piece(const Plan& plan) {
 }
 
 bool begins_header_piece(Bytes bytes) {
-  return begins(bytes, header_magic);
+  return begins_with(bytes, header_magic);
 }
 
 bool begins_cells_piece(Bytes bytes) {
-  return begins(bytes, cells_magic);
+  return begins_with(bytes, cells_magic);
 }
 
 Result<Plan> decode_header_piece(Bytes bytes) {

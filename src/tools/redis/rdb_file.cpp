@@ -8,6 +8,7 @@
 #include "tools/redis/rdb_file.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/base/fields.hpp>
 #include <sepal/cuckoo/foreign/redis_payload.hpp>
 #include <sepal/cuckoo/kind/module_type.hpp>
 #include <sepal/cuckoo/kind/redis_kind.hpp>
@@ -168,11 +169,7 @@ RdbFile::RdbFile(storage::File& file, std::uint64_t file_bytes, std::string name
       checks_(check == Check::checksum) {}
 
 bool RdbFile::begins(std::span<const std::byte> bytes) {
-  const auto begins_with = [&](std::string_view magic) {
-    return bytes.size() >= magic.size() &&
-           std::ranges::equal(bytes.first(magic.size()), std::as_bytes(std::span(magic)));
-  };
-  return begins_with(rdb_magic) || begins_with(valkey_magic);
+  return begins_with(bytes, rdb_magic) || begins_with(bytes, valkey_magic);
 }
 
 Error RdbFile::error_at(Errc code, const std::string& what, const char* advice) const {
