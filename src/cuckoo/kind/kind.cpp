@@ -11,7 +11,6 @@
 #include <sepal/cuckoo/kind/module_type.hpp>
 #include <sepal/value/module_payload.hpp>
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
