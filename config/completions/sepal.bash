@@ -10,9 +10,9 @@ _sepal() {
   case ${COMP_WORDS[1]} in
     plan)
       case $before in
-        --error|--capacity|--expansion) return ;;
+        --error|--capacity|--expansion|--window|--rate|--last|--generations) return ;;
       esac
-      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --error --capacity --expansion --nonscaling --nodes" -- "$word")); fi ;;
+      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --error --capacity --expansion --nonscaling --window --rate --last --generations --nodes" -- "$word")); fi ;;
     build)
       case $before in
         --format) COMPREPLY=($(compgen -W "lines crlf nul length" -- "$word")); return ;;

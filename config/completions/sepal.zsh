@@ -30,9 +30,13 @@ case $command in
       '(-h --help)-h[Print this help message and exit]' \
       '(-h --help)--help[Print this help message and exit]' \
       '--error=[The error rate, above 0 and below 1 (default 0.01)]:rate:' \
-      '--capacity=[The items of the first layer (default 100)]:count:' \
+      '--capacity=[The items of the first layer; with --window, of a window (default 100)]:count:' \
       '--expansion=[A new layer holds this many times the last (default 2)]:number:' \
       '--nonscaling[The filter refuses what is above its capacity]' \
+      '--window=[The filter forgets items after this time, as in 90s, 15m, 1h or 7d]:time:' \
+      '--rate=[With --window\: the different items that come in a time, as in 20000/s]:count/time:' \
+      '--last=[The filter keeps this many items, and forgets older ones]:count:' \
+      '--generations=[With --window or --last\: it forgets in so many steps (default 4)]:number:' \
       '--nodes[Divide it over the nodes of a cluster; say how much memory each machine needs]' ;;
   build)
     _arguments \

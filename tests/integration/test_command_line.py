@@ -39,6 +39,22 @@ MISTAKES = [
     (("plan", "verify"), " plan: unexpected argument 'verify'; sepal plan --help tells more"),
     (("plan", "--capacity"), " plan: --capacity needs a value"),
     (("plan", "--nodes=5"), " plan: --nodes takes no value"),
+    *[(("plan", *words), " plan: %s; sepal plan --help tells more" % why) for words, why in (
+        (("--rate", "5/s"), "--rate needs --window"),
+        (("--generations", "2"), "--generations needs --window or --last"),
+        (("--window", "1h"), "--window needs --rate, as in 20000/s, or --capacity, the different items of a window"),
+        (("--window", "1h", "--rate", "5/s", "--capacity", "5"), "--rate and --capacity exclude each other: both say how many items a window has"),
+        (("--window", "1h", "--last", "5"), "--window and --last exclude each other"),
+        (("--last", "5", "--capacity", "5"), "--last and --capacity exclude each other: the last items are all that it keeps"),
+        (("--last", "5", "--rate", "5/s"), "--last and --rate exclude each other: the last items are all that it keeps"),
+        (("--last", "5", "--nonscaling"), "--last and --nonscaling exclude each other: such a filter does not grow, and is never full"),
+        (("--last", "5", "--expansion", "2"), "--last and --expansion exclude each other: such a filter does not grow, and is never full"),
+        (("--last", "5", "--nodes"), "--nodes does not divide a filter that forgets"))],
+    *[(("plan", "--window", text), " plan: --window %s: must be a time, as in 90s, 15m, 1h or 7d" % text)
+      for text in ("0", "-1s", "1y", "x", "", "nan", "inf", "1 h")],
+    *[(("plan", "--rate", text), " plan: --rate %s: must be a count and a time, as in 20000/s or 5m/d" % text)
+      for text in ("5", "0/s", "5/", "5/x", "0.5/s", "/s", "")],
+    *[(("plan", "--generations", text), " plan: --generations %s: must be a whole number between 1 and 16" % text) for text in ("0", "17", "x")],
     (BUILD + ("--quiet=5",), " build: --quiet takes no value"),
     (("plan", "--nonscaling", "--expansion", "2"), " plan: --expansion excludes --nonscaling"),
     *[(("plan", "--capacity", text), " plan: --capacity %s: %s" % (text, COUNT))

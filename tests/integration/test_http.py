@@ -241,10 +241,36 @@ class StatusPageTest(HttpTest):
             self.assertIn("bits an item      %.3f (the textbook's optimum: %.3f)" % (told["sepal"]["bits_per_item"], told["textbook"]["bits_per_item"]), text)
             self.assertIn("bits set an item  %d" % told["sepal"]["probes"], text)
             self.assertIn("blocks            %d of %d bytes" % (told["blocks"], told["block_bytes"]), text)
-        for query in ("items=0&rate=0.1&expansion=2", "items=1&rate=1&expansion=2", "items=%d&rate=1e-9&expansion=2" % 2**62):
+        for window, flags in (("3600", ["--window", "1h", "--capacity", "72m"]), ("last", ["--last", "72m"]), ("0.5", ["--window", "500ms", "--capacity", "72m"])):
+            for generations in (1, 3, 4):
+                told = self.ask("/api/plan?items=72000000&rate=0.001&expansion=2&window=%s&generations=%d" % (window, generations))
+                text = subprocess.run([os.environ["SEPAL"], "plan", "--error", "0.001", *flags, "--generations", str(generations)],
+                                      check=True, capture_output=True, text=True).stdout
+                self.assertIn("memory            %d bytes" % told["sepal"]["bytes"], text)
+                self.assertIn("bits an item      %.3f" % told["sepal"]["bits_per_item"], text)
+                self.assertIn("bits set an item  %d, in %d lines of %d bytes" % (told["sepal"]["probes"], told["lines"], told["line_bytes"]), text)
+                self.assertEqual(told["generation_items"], 72_000_000 // generations)
+                self.assertEqual(told["generation_seconds"], None if window == "last" else float(window) / generations)
+        for query in ("items=0&rate=0.1&expansion=2", "items=0&rate=0.1&expansion=2&window=1&generations=4", "items=1&rate=0.1&expansion=2&window=1&generations=17",
+                      "items=1&rate=0.1&expansion=2&window=last&generations=4", "items=1&rate=0.1&expansion=2&window=0.0001&generations=4",
+                      "items=%d&rate=1e-9&expansion=2&window=60&generations=4" % 2**62, "items=1&rate=1&expansion=2", "items=%d&rate=1e-9&expansion=2" % 2**62):
             self.assertEqual(list(self.ask("/api/plan?" + query)), ["error"])
-        for query in ("", "items=1", "items=-1&rate=0.1&expansion=2", "items=1&rate=x&expansion=2", "items=%d&rate=0.1&expansion=2" % 2**64):
+        for query in ("", "items=1", "items=-1&rate=0.1&expansion=2", "items=1&rate=x&expansion=2", "items=%d&rate=0.1&expansion=2" % 2**64,
+                      *("items=100&rate=0.1&expansion=2&window=" + words for words in ("60", "0&generations=4", "-1&generations=4", "nan&generations=4", "1e300&generations=4",
+                                                                                     "day&generations=4", "&generations=4", "60&generations=x"))):
             self.ask("/api/plan?" + query, 400)
+
+    def test_the_line_of_a_window_makes_what_was_planned(self):
+        daemon = self.serve()
+        with Client.of(daemon) as client:
+            for flags in (["--window", "1h", "--rate", "5/s"], ["--window", "0.4", "--capacity", "500", "--nonscaling"], ["--last", "1k", "--generations", "7"]):
+                text = subprocess.run([os.environ["SEPAL"], "plan", *flags], check=True, capture_output=True, text=True).stdout
+                (line,) = re.findall(r"^  to create it      (.*)$", text, re.M)
+                self.assertEqual(client.call(*line.split()), b"OK")
+                told = client.call("BF.WINDOW", "key")
+                told = dict(zip(told[::2], told[1::2]))
+                self.assertIn("memory            %d bytes" % told[b"planned_bytes"], text)
+                client.call("DEL", "key")
 
 
 class ReadinessTest(HttpTest):

@@ -86,9 +86,11 @@ function rounded(number) {
   return Math.ceil(number / unit) * unit;
 }
 
-export function reserveLine(key, rate, items, expansion) {
-  const tail = expansion === 0 ? " NONSCALING" : expansion === 2 ? "" : ` EXPANSION ${expansion}`;
-  return `BF.RESERVE ${key} ${rate} ${items}${tail}`;
+// `window` is null for a filter that never forgets: { seconds, generations }, with null for the seconds of "the last items".
+export function reserveLine(key, rate, items, expansion, window = null) {
+  const growth = window?.seconds === null || (expansion === 2) ? "" : expansion === 0 ? " NONSCALING" : ` EXPANSION ${expansion}`;
+  const tail = window === null ? "" : (window.seconds === null ? " LAST" : ` WINDOW ${window.seconds}`) + (window.generations === 4 ? "" : ` GENERATIONS ${window.generations}`);
+  return `BF.RESERVE ${key} ${rate} ${items}${growth}${tail}`;
 }
 
 // The steps that replace a filter that deletes by a larger one.

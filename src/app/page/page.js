@@ -299,17 +299,64 @@ function showPlan(plan, items, rate, expansion) {
     expansion ? make("p", { class: "small" }, `The first layer is planned for ${percent(plan.layer_rate)}, so that all layers together keep ${percent(rate)} when the filter grows. A filter that does not grow is smaller.`) : "");
 }
 
+// Seconds of "90s", "15m", "1.5 h", "7d" and "2w"; without a unit, of seconds.
+function secondsIn(text) {
+  const time = /^\s*([0-9.]+)\s*([smhdw]?)\s*$/.exec(text);
+  return time ? Number((Number(time[1]) * { s: 1, m: 60, h: 3600, d: 86400, w: 604800 }[time[2] || "s"]).toFixed(3)) : NaN;
+}
+
+function timeOf(seconds) {
+  const parts = [];
+  for (const [size, name] of [[86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]]) {
+    const number = size === 1 ? Number(seconds.toFixed(3)) : Math.floor(seconds / size);
+    seconds -= number * size;
+    if (number > 0) parts.push(`${exact(number)} ${name}${number === 1 ? "" : "s"}`);
+  }
+  return parts.join(" ");
+}
+
+function showWindowPlan(plan, items, rate, expansion, window) {
+  const kept = window.seconds === null
+    ? `It keeps the last ${exact(items)} items, and at most ${exact(items + plan.generation_items)}.`
+    : `It keeps an item for at least ${timeOf(window.seconds)}, and for at most ${timeOf(window.seconds + plan.generation_seconds)}.`;
+  const full = window.seconds === null ? "" : ` A generation of ${timeOf(plan.generation_seconds)} with more than ${exact(plan.generation_items)} items ${expansion ? "gets a further layer" : "refuses the rest"}.`;
+  at("plan-result").replaceChildren(
+    table("", ["", "Memory", "Bits of memory an item", "Bits set an item (k)", "Memory that an item touches"], [
+      ["Sepal", bytes(plan.sepal.bytes), Number(plan.sepal.bits_per_item.toFixed(2)).toString(), exact(plan.sepal.probes), `${exact(plan.lines)} lines of ${bytes(plan.line_bytes)}`],
+    ]),
+    make("p", {}, "To create it: ", make("code", {}, reserveLine("key", rate, items, expansion, window))),
+    make("p", { class: "small" }, kept + full));
+}
+
+// { seconds, generations } as reserveLine() has it, or null.
+function windowIn() {
+  const forgets = at("plan-forgets").value;
+  at("plan-window").parentElement.hidden = forgets !== "time";
+  at("plan-generations").parentElement.hidden = forgets === "never";
+  at("plan-grows").parentElement.hidden = forgets === "last";
+  if (forgets === "never") return null;
+  return { seconds: forgets === "time" ? secondsIn(at("plan-window").value) : null, generations: Number(at("plan-generations").value) };
+}
+
+function wrongIn(items, rate, window) {
+  if (!(Number.isSafeInteger(items) && items >= 1)) return "Items: a whole number from 1 on.";
+  if (!(rate >= 1e-15 && rate < 1)) return "False positives: above 0 and below 1, for example 0.01 or 1%.";
+  if (window === null) return "";
+  if (window.seconds !== null && !(window.seconds > 0 && window.seconds < 1e11)) return "Window: a time, for example 90s, 15m, 1h or 7d.";
+  return Number.isInteger(window.generations) && window.generations >= 1 && window.generations <= 16 ? "" : "Generations: a whole number from 1 to 16.";
+}
+
 async function plan() {
   const turn = ++planned;
   const items = Number(at("plan-items").value.replace(/[\s,_]/g, "")), rate = rateIn(at("plan-rate").value);
-  const expansion = at("plan-grows").checked ? 2 : 0;
-  const wrong = !(Number.isSafeInteger(items) && items >= 1) ? "Items: a whole number from 1 on."
-    : !(rate >= 1e-15 && rate < 1) ? "False positives: above 0 and below 1, for example 0.01 or 1%." : "";
+  const expansion = at("plan-grows").checked ? 2 : 0, window = windowIn();
+  const wrong = wrongIn(items, rate, window);
   at("plan-message").textContent = wrong;
   if (wrong) return at("plan-result").replaceChildren();
-  const answer = await ask(`/api/plan?items=${items}&rate=${rate}&expansion=${expansion}`);
+  const forgets = window === null ? "" : `&window=${window.seconds ?? "last"}&generations=${window.generations}`;
+  const answer = await ask(`/api/plan?items=${items}&rate=${rate}&expansion=${expansion}${forgets}`);
   if (turn !== planned) return;
-  if (answer.error === undefined) return showPlan(answer, items, rate, expansion);
+  if (answer.error === undefined) return window === null ? showPlan(answer, items, rate, expansion) : showWindowPlan(answer, items, rate, expansion, window);
   at("plan-message").textContent = `This cannot be planned: ${answer.error}.`;
   at("plan-result").replaceChildren();
 }

@@ -2,10 +2,13 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/whole_number.hpp>
+#include <sepal/bloom/window/plan.hpp>
 #include <sepal/command/server/metrics_text.hpp>
 #include <sepal/command/server/status_json.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -38,16 +41,51 @@ std::optional<Number> number_in(const std::optional<std::string>& text) {
   return text ? parse_whole<Number>(*text) : std::nullopt;
 }
 
+struct WindowWords {
+  std::optional<std::string> window;  // seconds, or "last"; empty: the filter never forgets
+  std::optional<std::uint32_t> generations;
+};
+
+// Empty if a word is not what it should be.
+std::optional<bloom::WindowOptions> window_asked(const WindowWords& words,
+                                                 const bloom::FilterOptions& options) {
+  if (!words.generations) return std::nullopt;
+  bloom::WindowOptions window{.error_rate = options.error_rate,
+                              .capacity = options.capacity,
+                              .expansion = options.expansion,
+                              .generations = *words.generations};
+  if (words.window == "last") return window;
+  constexpr double milliseconds_a_second = 1000;
+  const auto seconds = number_in<double>(words.window);
+  // Refuses NaN, too.
+  if (!seconds || !(*seconds > 0)) return std::nullopt;
+  const double milliseconds = std::round(*seconds * milliseconds_a_second);
+  if (milliseconds > static_cast<double>(bloom::window_milliseconds_max)) return std::nullopt;
+  // 0 would be the last items.
+  window.milliseconds = std::max(std::uint64_t{1}, static_cast<std::uint64_t>(milliseconds));
+  return window;
+}
+
+// An error is an answer and no fault of the client: the question was sound.
+http::Response told(const Result<std::string>& plan) {
+  return json_response(200, plan ? *plan : command::error_json(plan.error().detail));
+}
+
 http::Response planned(const http::Request& request) {
   const auto items = number_in<std::uint64_t>(query_value(request.query, "items"));
   const auto rate = number_in<double>(query_value(request.query, "rate"));
   const auto expansion = number_in<std::uint32_t>(query_value(request.query, "expansion"));
   if (!items || !rate || !expansion)
     return json_response(bad_request, command::error_json("items, rate and expansion are numbers"));
-  const auto plan = command::plan_json({.error_rate = *rate, .capacity = *items, .expansion = *expansion});
-  // The question was sound, so this is an answer and no fault of the client.
-  if (!plan) return json_response(200, command::error_json(plan.error().detail));
-  return json_response(200, *plan);
+  const bloom::FilterOptions options{.error_rate = *rate, .capacity = *items, .expansion = *expansion};
+  const WindowWords words{.window = query_value(request.query, "window"),
+                          .generations = number_in<std::uint32_t>(query_value(request.query, "generations"))};
+  if (!words.window) return told(command::plan_json(options));
+  const auto window = window_asked(words, options);
+  if (!window)
+    return json_response(bad_request,
+                         command::error_json("window is seconds above 0, or last; generations is a number"));
+  return told(command::window_plan_json(*window));
 }
 
 metrics::Format format_for(std::string_view accept) {

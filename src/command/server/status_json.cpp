@@ -215,6 +215,10 @@ PlannedShape redisbloom_shape(const bloom::FilterOptions& options) {
           .probes = std::ceil(std::numbers::ln2 * bits_per_item)};
 }
 
+Error fits_no_machine() {
+  return fail(Errc::too_large, "such a filter fits into no machine's memory");
+}
+
 void write_shape(std::string_view name, const PlannedShape& shape, double capacity, JsonWriter& to) {
   to.name(name).begin_object();
   to.name("bytes").number(std::ceil(shape.bits / 8)).name("probes").number(shape.probes);
@@ -272,8 +276,7 @@ std::string filter_json(const FilterDetail& detail) {
 
 Result<std::string> plan_json(const bloom::FilterOptions& options) {
   const auto planned = bloom::Filter::plan(options, {.bytes_max = planned_bytes_max});
-  if (!planned && planned.error().code == Errc::too_large)
-    return fail(Errc::too_large, "such a filter fits into no machine's memory");
+  if (!planned && planned.error().code == Errc::too_large) return fits_no_machine();
   if (!planned) return fail(Errc::out_of_range, "items are 1 or more, and the rate is above 0 and below 1");
   // plan() has refused 0 items, so the divisions by `capacity` are safe.
   const bloom::LayerPlan& plan = planned->first_layer;
@@ -292,6 +295,26 @@ Result<std::string> plan_json(const bloom::FilterOptions& options) {
       {.bits = textbook * capacity, .probes = std::max(1.0, std::round(std::numbers::ln2 * textbook))},
       capacity, to);
   write_shape("redisbloom", redisbloom_shape(options), capacity, to);
+  to.end_object();
+  return std::move(to).finish();
+}
+
+Result<std::string> window_plan_json(const bloom::WindowOptions& options) {
+  const auto planned = bloom::plan_window(options, planned_bytes_max);
+  if (!planned) return planned.error().code == Errc::too_large ? fits_no_machine() : planned.error();
+  const bloom::LanePlan& plan = *planned;
+  const auto bytes = static_cast<double>(plan.byte_count(options.lanes()));
+  JsonWriter to;
+  to.begin_object();
+  write_shape("sepal", {.bits = 8 * bytes, .probes = double(plan.zones) * plan.probes},
+              static_cast<double>(options.capacity), to);
+  to.name("lines").number(std::uint64_t{plan.zones});
+  to.name("line_bytes").number(std::uint64_t{bloom::lane_line_bytes});
+  to.name("generation_items").number(options.generation_items());
+  constexpr double milliseconds_a_second = 1000;
+  const double generation = static_cast<double>(options.milliseconds) / options.generations;
+  to.name("generation_seconds");
+  known_or_null(to, options.of_last() ? std::nullopt : std::optional(generation / milliseconds_a_second));
   to.end_object();
   return std::move(to).finish();
 }

@@ -6,8 +6,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "tools/shell/number.hpp"
-
 namespace sepal::tools {
 namespace {
 
@@ -185,6 +183,28 @@ CLI::Option* add_rate(CLI::App& command, const std::string& name, const std::str
     return "";
   };
   return add_value(command, name, help, read)->type_name("RATE");
+}
+
+CLI::Option* add_duration(CLI::App& command, const std::string& name, const std::string& help,
+                          TakeCount take) {
+  const auto read = [take = std::move(take)](const std::string& text) -> std::string {
+    const auto milliseconds = parse_duration(text);
+    if (!milliseconds) return "must be a time, as in 90s, 15m, 1h or 7d";
+    take(*milliseconds);
+    return "";
+  };
+  return add_value(command, name, help, read)->type_name("TIME");
+}
+
+CLI::Option* add_pace(CLI::App& command, const std::string& name, const std::string& help,
+                      std::function<void(Pace)> take) {
+  const auto read = [take = std::move(take)](const std::string& text) -> std::string {
+    const auto pace = parse_pace(text);
+    if (!pace) return "must be a count and a time, as in 20000/s or 5m/d";
+    take(*pace);
+    return "";
+  };
+  return add_value(command, name, help, read)->type_name("COUNT/TIME");
 }
 
 CLI::Option* add_choice(CLI::App& command, const std::string& name, const std::string& help,

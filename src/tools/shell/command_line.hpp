@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/shell/number.hpp"
+
 namespace sepal::tools {
 
 // The exit statuses.
@@ -59,6 +61,11 @@ CLI::Option* add_number(CLI::App& command, const std::string& name, const std::s
 CLI::Option* add_seed(CLI::App& command, const std::string& name, const std::string& help, TakeCount take);
 CLI::Option* add_rate(CLI::App& command, const std::string& name, const std::string& help, double& rate);
 // `take` gets the index in `choices`.
+// A time above 0: see parse_duration(). `take` gets its milliseconds.
+CLI::Option* add_duration(CLI::App& command, const std::string& name, const std::string& help,
+                          TakeCount take);
+CLI::Option* add_pace(CLI::App& command, const std::string& name, const std::string& help,
+                      std::function<void(Pace)> take);
 CLI::Option* add_choice(CLI::App& command, const std::string& name, const std::string& help,
                         std::vector<std::string> choices, std::function<void(std::size_t)> take);
 CLI::Option* add_text(CLI::App& command, const std::string& name, const std::string& help,

@@ -5,7 +5,9 @@
 #include <sepal/base/checked.hpp>
 #include <sepal/base/whole_number.hpp>
 
+#include <cmath>
 #include <string>
+#include <utility>
 
 namespace sepal::tools {
 namespace {
@@ -48,6 +50,23 @@ std::optional<int> take_exponent(std::string_view& text) {
   return exponent;
 }
 
+// Removes a unit of time from the end of the text. Returns its milliseconds.
+double take_time_unit(std::string_view& text) {
+  constexpr double second = 1000;
+  constexpr double minute = 60 * second;
+  constexpr double hour = 60 * minute;
+  constexpr double day = 24 * hour;
+  // "ms" comes before "s", which is its end.
+  constexpr std::pair<std::string_view, double> units[] = {{"ms", 1},   {"s", second}, {"m", minute},
+                                                           {"h", hour}, {"d", day},    {"w", 7 * day}};
+  for (const auto& [name, milliseconds] : units)
+    if (text.ends_with(name)) {
+      text.remove_suffix(name.size());
+      return milliseconds;
+    }
+  return second;
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> parse_count(std::string_view text) {
@@ -84,6 +103,31 @@ std::optional<std::uint64_t> parse_bits(std::string_view text) {
 std::optional<double> parse_rate(std::string_view text) {
   const std::optional<double> rate = parse_whole<double>(text);
   return rate && *rate > 0 && *rate < 1 ? rate : std::nullopt;
+}
+
+std::optional<std::uint64_t> parse_duration(std::string_view text) {
+  // Up to here, each whole number is exact in floating point.
+  constexpr double milliseconds_max = 9007199254740992;
+  const double unit = take_time_unit(text);
+  const auto number = parse_whole<double>(text);
+  if (!number) return std::nullopt;
+  const double milliseconds = std::round(*number * unit);
+  // Refuses NaN, too.
+  if (!(milliseconds >= 1 && milliseconds <= milliseconds_max)) return std::nullopt;
+  return static_cast<std::uint64_t>(milliseconds);
+}
+
+std::optional<Pace> parse_pace(std::string_view text) {
+  const std::size_t slash = text.find('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  const auto count = parse_count(text.substr(0, slash));
+  const std::string_view time = text.substr(slash + 1);
+  std::string_view rest = time;
+  take_time_unit(rest);
+  const auto milliseconds =
+      rest.empty() && !time.empty() ? parse_duration("1" + std::string(time)) : parse_duration(time);
+  if (!count || *count == 0 || !milliseconds) return std::nullopt;
+  return Pace{.count = *count, .milliseconds = *milliseconds};
 }
 
 }  // namespace sepal::tools

@@ -18,4 +18,15 @@ namespace sepal::tools {
 // A number above 0 and below 1.
 [[nodiscard]] std::optional<double> parse_rate(std::string_view text);
 
+// A time above 0, in milliseconds: a number and a unit, as in 500ms, 90s, 15m, 1.5h, 7d and 2w. Without a
+// unit the number is of seconds. Rounded to a whole millisecond.
+[[nodiscard]] std::optional<std::uint64_t> parse_duration(std::string_view text);
+
+struct Pace {
+  std::uint64_t count = 0;
+  std::uint64_t milliseconds = 0;
+};
+// A count of at least 1 and a time: 20000/s, 1.5m/h, 3k/15m. The number of the time may be left out.
+[[nodiscard]] std::optional<Pace> parse_pace(std::string_view text);
+
 }  // namespace sepal::tools

@@ -172,6 +172,35 @@ async function planner(page) {
   await page.fill("#plan-items", "1000000");
   await page.fill("#plan-rate", "1%");
   await page.check("#plan-grows");
+  await windows(page);
+}
+
+// A filter that forgets.
+async function windows(page) {
+  const reserves = (line) => page.waitForFunction((wanted) => document.querySelector("#plan-result code")?.textContent === wanted, line);
+  await page.selectOption("#plan-forgets", "time");
+  await reserves("BF.RESERVE key 0.01 1000000 WINDOW 3600");
+  const cells = await page.locator("#plan-result tbody tr").nth(0).locator("td").allTextContents();
+  const answer = await (await page.request.get(`${WEB}/api/plan?items=1000000&rate=0.01&expansion=2&window=3600&generations=4`)).json();
+  assert.equal(cells[1], String(Number(answer.sepal.bits_per_item.toFixed(2))));
+  assert.match(await page.textContent("#plan-result"), /at least 1 hour, and for at most 1 hour 15 minutes\. A generation of 15 minutes with more than 250,000 items gets a further layer/);
+  await page.fill("#plan-window", "1.5d");
+  await page.fill("#plan-generations", "8");
+  await reserves("BF.RESERVE key 0.01 1000000 WINDOW 129600 GENERATIONS 8");
+  await page.uncheck("#plan-grows");
+  await reserves("BF.RESERVE key 0.01 1000000 NONSCALING WINDOW 129600 GENERATIONS 8");
+  await page.fill("#plan-window", "soon");
+  assert.match(await page.textContent("#plan-message"), /^Window: a time/);
+  await page.fill("#plan-generations", "17");
+  await page.fill("#plan-window", "1h");
+  assert.match(await page.textContent("#plan-message"), /^Generations: .* 1 to 16/);
+  await page.fill("#plan-generations", "4");
+  await page.selectOption("#plan-forgets", "last");
+  await reserves("BF.RESERVE key 0.01 1000000 LAST");
+  assert.equal(await page.locator("#plan-window").isVisible(), false);
+  await page.selectOption("#plan-forgets", "never");
+  await page.check("#plan-grows");
+  await reserves("BF.RESERVE key 0.01 1000000");
 }
 
 async function keyboard(page) {

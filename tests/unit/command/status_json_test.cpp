@@ -1,4 +1,5 @@
 #include <sepal/bloom/filter/filter.hpp>
+#include <sepal/bloom/window/plan.hpp>
 #include <sepal/command/server/status_json.hpp>
 
 #include "support/catch.hpp"
@@ -98,6 +99,23 @@ TEST_CASE("a plan is that of a filter which is created so") {
   CHECK(plan_json({.error_rate = 0.01, .capacity = 0}).error().code == Errc::out_of_range);
   CHECK(plan_json({.error_rate = 1, .capacity = 1}).error().code == Errc::out_of_range);
   CHECK(plan_json({.error_rate = 1e-9, .capacity = std::uint64_t{1} << 60}).error().code == Errc::too_large);
+}
+
+TEST_CASE("the plan of a filter that forgets is the one that a client's filter is made of") {
+  bloom::WindowOptions options{.error_rate = 0.001, .capacity = 72'000'000, .milliseconds = 3'600'000};
+  const auto planned = bloom::plan_window(options, std::uint64_t{1} << 50);
+  const auto text = window_plan_json(options);
+  REQUIRE(planned);
+  REQUIRE(text);
+  CAPTURE(*text);
+  CHECK(has(*text, "{\"sepal\":{\"bytes\":" + std::to_string(planned->byte_count(options.lanes())) + ","));
+  CHECK(has(*text, R"("generation_items":18000000,"generation_seconds":900})"));
+  options.milliseconds = 0;
+  CHECK(has(*window_plan_json(options), R"("generation_items":18000000,"generation_seconds":null})"));
+  options.capacity = 3;
+  CHECK(window_plan_json(options).error().code == Errc::out_of_range);
+  options.capacity = std::uint64_t{1} << 60;
+  CHECK(window_plan_json(options).error().code == Errc::too_large);
 }
 
 }  // namespace status_json_test

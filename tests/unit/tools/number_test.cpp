@@ -6,6 +6,8 @@ namespace number_test {
 
 using sepal::tools::parse_bits;
 using sepal::tools::parse_count;
+using sepal::tools::parse_duration;
+using sepal::tools::parse_pace;
 using sepal::tools::parse_rate;
 
 TEST_CASE("a count is exact, up to the largest count") {
@@ -69,6 +71,47 @@ TEST_CASE("a rate is above 0 and below 1") {
   for (const char* text : {"", "0", "1", "-0.1", "1e-400", "nan", "inf", "0.1%", "0.1 ", "+0.1", "x"}) {
     CAPTURE(text);
     CHECK(parse_rate(text) == std::nullopt);
+  }
+}
+
+TEST_CASE("a time has a unit, or is seconds") {
+  for (const auto& [text, milliseconds] : {std::pair("90s", 90'000ull),
+                                           {"90", 90'000},
+                                           {"0.5", 500},
+                                           {"500ms", 500},
+                                           {"15m", 900'000},
+                                           {"1.5h", 5'400'000},
+                                           {"7d", 604'800'000},
+                                           {"2w", 1'209'600'000},
+                                           {"1e3s", 1'000'000},
+                                           {"9007199254740992ms", 9'007'199'254'740'992}}) {
+    CAPTURE(text);
+    CHECK(parse_duration(text) == milliseconds);
+  }
+  for (const char* text : {"", "h", "0", "0s", "-1s", "0.4ms", "1y", "1 h", "1h ", "h1", "1hh", "nan", "inf",
+                           "infh", "1e300d", "9007199254740994ms", "1k"}) {
+    CAPTURE(text);
+    CHECK(parse_duration(text) == std::nullopt);
+  }
+}
+
+TEST_CASE("a pace is a count in a time") {
+  for (const auto& [text, count, milliseconds] : {std::tuple("20000/s", 20'000ull, 1000ull),
+                                                  {"5m/d", 5'000'000, 86'400'000},
+                                                  {"1.5k/15m", 1500, 900'000},
+                                                  {"1/500ms", 1, 500},
+                                                  {"7/ms", 7, 1},
+                                                  {"2/10", 2, 10'000}}) {
+    CAPTURE(text);
+    const auto pace = parse_pace(text);
+    REQUIRE(pace);
+    CHECK(pace->count == count);
+    CHECK(pace->milliseconds == milliseconds);
+  }
+  for (const char* text :
+       {"", "/", "1", "1/", "/s", "0/s", "0.5/s", "-1/s", "1/0s", "1/x", "1/s/s", "1 /s", "1/ s", "20000s"}) {
+    CAPTURE(text);
+    CHECK(parse_pace(text).has_value() == false);
   }
 }
 

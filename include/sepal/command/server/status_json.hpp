@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
+#include <sepal/bloom/window/plan.hpp>
 #include <sepal/command/server/filter_look.hpp>
 #include <sepal/command/server/metrics_text.hpp>
 
@@ -31,6 +32,8 @@ struct WatchedFilters {
 // What a filter takes, in Sepal, in RedisBloom and by the textbook. Errors: out_of_range and too_large, with
 // a sentence.
 [[nodiscard]] Result<std::string> plan_json(const bloom::FilterOptions& options);
+// The same for a filter that forgets, in Sepal alone.
+[[nodiscard]] Result<std::string> window_plan_json(const bloom::WindowOptions& options);
 [[nodiscard]] std::string error_json(std::string_view sentence);
 
 }  // namespace sepal::command
