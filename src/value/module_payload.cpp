@@ -218,4 +218,22 @@ Result<std::vector<std::string>> module_payload_of(const FrozenView& frozen, con
   return pieces;
 }
 
+void give_module_payload(const Value& value, const EmitPiece& emit) {
+  constexpr std::uint64_t no_deadline = 0;
+  const KindRow& row = row_of(value);
+  std::vector<std::uint64_t> numbers;
+  const auto still = row.freeze(value, numbers);
+  const FrozenView frozen{.value = value, .numbers = numbers, .still = still.get()};
+  std::string whole;
+  whole.reserve(module_payload_bytes(frozen));
+  auto pieces = module_payload_of(frozen, {});
+  SEPAL_ASSERT(pieces, "a payload is given up, and nothing has asked for that");
+  for (std::string& piece : *pieces) {
+    whole += piece;
+    // Freed at once, so that the pieces shrink while the copy grows.
+    std::string().swap(piece);
+  }
+  emit("RESTORE", no_deadline, std::as_bytes(std::span(whole)));
+}
+
 }  // namespace sepal::value

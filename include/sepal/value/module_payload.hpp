@@ -66,4 +66,8 @@ Result<ValuePtr> read_module_payload(const KindRow& row, std::span<const std::by
 [[nodiscard]] std::uint64_t module_payload_bytes(const FrozenView& frozen);
 Result<std::vector<std::string>> module_payload_of(const FrozenView& frozen, const GoOn& go_on);
 
+// ModuleType::give_pieces for a kind whose values are of no use while a part is missing: the AOF gets the
+// payload, in a RESTORE. It is one string, so there is a second copy of the value for a while.
+void give_module_payload(const Value& value, const EmitPiece& emit);
+
 }  // namespace sepal::value

@@ -11,7 +11,9 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/fields.hpp>
 #include <sepal/bloom/filter/image.hpp>
+#include <sepal/bloom/foreign/rdb.hpp>
 #include <sepal/bloom/kind/window_kind.hpp>
+#include <sepal/value/module_payload.hpp>
 
 #include <algorithm>
 #include <string>
@@ -377,9 +379,38 @@ std::string_view tell_changed(std::uint8_t, Bytes bytes, Figures& to) {
   return "grown";
 }
 
+// --- the type of sepal.so ---------------------------------------------------------------------------------
+
+// No other program has such values.
+Result<ValuePtr> read_foreign_window(value::RdbFields&, int encoding_version, const value::LimitsOfNew&) {
+  return fail(Errc::unsupported_version,
+              "a filter that forgets is of encoding version " + std::to_string(encoding_version) +
+                  "; this module reads its own, " + std::to_string(sepal_encoding));
+}
+
+constexpr value::ModuleType window_type{.name = window_type_name,
+                                        .encoding_version = sepal_encoding,
+                                        .read_foreign = read_foreign_window,
+                                        .give_pieces = value::give_module_payload};
+
+constexpr value::Payload window_payload{
+    .begins = [](Bytes bytes) { return value::begins_module_payload(window_row, bytes); },
+    .bytes_max =
+        [](Bytes bytes, std::uint32_t layers_max) {
+          return value::module_payload_bytes_max(window_row, bytes, layers_max);
+        },
+    .read =
+        [](Bytes bytes, const value::Limits& limits, const value::Hold& hold) {
+          return value::read_module_payload(window_row, bytes, limits, hold);
+        },
+    .byte_count = value::module_payload_bytes,
+    .memory_bytes = value::module_payload_bytes,
+    .write = value::module_payload_of,
+    .type = &window_type};
+
 constexpr value::KindRow row{
     .kind = value::Kind::window,
-    .type_name = "SPbloomWF",
+    .type_name = window_type_name,
     .word = "windowed filter",
     .destroy = [](Value* value) { delete static_cast<WindowFilter*>(value); },
     .byte_count = [](const Value& value) { return in(value).byte_count(); },
@@ -412,7 +443,7 @@ constexpr value::KindRow row{
     .tell_head = tell_head,
     .tell_made = tell_made,
     .tell_changed = tell_changed,
-    .payload = nullptr,
+    .payload = &window_payload,
     .mirrors = false,
 };
 

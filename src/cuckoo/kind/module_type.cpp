@@ -1,8 +1,6 @@
-#include <sepal/base/assert.hpp>
 #include <sepal/cuckoo/foreign/redis_payload.hpp>
 #include <sepal/cuckoo/kind/module_type.hpp>
 #include <sepal/cuckoo/kind/redis_kind.hpp>
-#include <sepal/value/image.hpp>
 #include <sepal/value/module_payload.hpp>
 
 #include <algorithm>
@@ -41,29 +39,9 @@ void give_chunks(const RedisFilter& filter, const value::EmitPiece& emit) {
   }
 }
 
-// The AOF gets a filter of Sepal's own as its payload: a filter of which a part is missing can answer
-// nothing. It is one string, so there is a second copy of the filter for a while.
-void give_payload(const value::Value& filter, const value::EmitPiece& emit) {
-  constexpr std::uint64_t no_deadline = 0;
-  const value::KindRow& row = value::row_of(filter);
-  std::vector<std::uint64_t> numbers;
-  const auto still = row.freeze(filter, numbers);
-  const value::FrozenView frozen{.value = filter, .numbers = numbers, .still = still.get()};
-  std::string whole;
-  whole.reserve(value::module_payload_bytes(frozen));
-  auto pieces = value::module_payload_of(frozen, {});
-  SEPAL_ASSERT(pieces, "a payload is given up, and nothing has asked for that");
-  for (std::string& piece : *pieces) {
-    whole += piece;
-    // Freed at once, so that the pieces shrink while the copy grows.
-    std::string().swap(piece);
-  }
-  emit("RESTORE", no_deadline, std::as_bytes(std::span(whole)));
-}
-
 void give_pieces(const value::Value& value, const value::EmitPiece& emit) {
   if (const auto* const of_redis = value::as<RedisFilter>(&value)) return give_chunks(*of_redis, emit);
-  give_payload(value, emit);
+  value::give_module_payload(value, emit);
 }
 
 }  // namespace

@@ -12,6 +12,9 @@ namespace sepal::bloom {
 
 extern const value::KindRow window_row;
 
+// Nine letters: what TYPE answers, and the type of sepal.so.
+inline constexpr const char* window_type_name = "SPbloomWF";
+
 // --- records ----------------------------------------------------------------------------------------------
 //
 //     made      options, 8 first generation, shape of the first layer
