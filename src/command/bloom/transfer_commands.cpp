@@ -6,6 +6,7 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/hash.hpp>
+#include <sepal/bloom/commands/texts.hpp>
 #include <sepal/bloom/filter/dump.hpp>
 #include <sepal/command/run/context.hpp>
 #include <sepal/command/table/error_texts.hpp>
@@ -121,11 +122,20 @@ Next load_data(Context& context, keyspace::DatabaseKey key, const writers::Uploa
   return Next::done;
 }
 
+// Its lanes change their meaning with the clock, so pieces of different instants make no filter.
+bool refuses_window(Context& context, const value::Value* found) {
+  if (found == nullptr || found->kind() != value::Kind::window) return false;
+  context.reply.error(bloom::text::window_has_no_chunks);
+  return true;
+}
+
 Next bf_scan_dump(Context& context) {
   const auto iterator = parse_integer(context.words[2]);
   // All counts in a header must be of one moment, so no worker may add meanwhile.
   if (iterator == 0 && !context.alone) return Next::need_alone;
-  const auto [filter, refused] = find_counted_or_refuse<bloom::Filter>(context, context.words[1]);
+  value::Value* const found = find_counted(context, context.words[1]);
+  if (refuses_window(context, found)) return Next::done;
+  const auto [filter, refused] = found_or_refused<bloom::Filter>(context, found);
   if (refused) return Next::done;
   if (filter == nullptr || !iterator)
     return refuse(context, filter == nullptr ? text::filter_not_found : text::dump_position);
@@ -148,7 +158,8 @@ Next bf_scan_dump(Context& context) {
 Next bf_load_chunk(Context& context) {
   const auto iterator = parse_integer(context.words[2]);
   if (!iterator) return refuse(context, text::load_position);
-  if (refuses_other(context, find(context, context.words[1]), value::Kind::bloom)) return Next::done;
+  const value::Value* const found = find(context, context.words[1]);
+  if (refuses_window(context, found) || refuses_other(context, found, value::Kind::bloom)) return Next::done;
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   const auto bytes = std::as_bytes(std::span(context.words[3]));
   if (*iterator == 1) return load_header(context, key, bytes);
