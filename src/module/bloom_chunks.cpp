@@ -164,6 +164,7 @@ void answer(Request& request, Effects& effects, std::string_view refusal) {
 void bf_scan_dump(Request& request) {
   const auto iterator = parse_integer(request.words[2]);
   const Key key(request.context, request.key(), open_to_read);
+  if (key.window() != nullptr) return request.reply.error(text::window_has_no_chunks);
   const Filter* const filter = filter_or_refuse(request, key);
   if (filter == nullptr) return;
   if (!iterator) return request.reply.error(text::dump_position);
@@ -183,6 +184,7 @@ void bf_load_chunk(Request& request) {
   std::string_view refusal;
   {
     Key key(request.context, request.key(), open_to_read | open_to_write);
+    if (key.window() != nullptr) return request.reply.error(text::window_has_no_chunks);
     refusal = key.is_other()
                   ? text::wrong_type
                   : load(request.context, key, *iterator, std::as_bytes(std::span(request.words[3])));

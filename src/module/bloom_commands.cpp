@@ -13,7 +13,6 @@
 #include <sepal/bloom/plan/plan_memo.hpp>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <memory>
 #include <new>
@@ -25,9 +24,11 @@
 #include "module/bloom_chunks.hpp"
 #include "module/commands.hpp"
 #include "module/effects.hpp"
+#include "module/flags.hpp"
 #include "module/request.hpp"
 #include "module/room.hpp"
 #include "module/value_types.hpp"
+#include "module/window_commands.hpp"
 
 namespace sepal::module {
 namespace {
@@ -35,6 +36,7 @@ namespace {
 namespace text = bloom::text;
 using bloom::Filter;
 using bloom::FilterPtr;
+using bloom::WindowFilter;
 
 const Settings* chosen = nullptr;  // set when the module is loaded
 
@@ -46,6 +48,7 @@ bloom::PlanMemo plans;
 struct Addition {
   std::size_t first_item = 2;  // the index of its word
   bloom::FilterOptions options;
+  std::optional<bloom::WindowOptions> window{};  // the filter is to forget; `options` say nothing then
   bool create = true;
   bool single = false;  // the reply is one answer, and no array
 };
@@ -118,11 +121,8 @@ std::vector<Filter::AddOutcome> add_and_grow(Request& request, Filter& filter, c
 void add_to(Request& request, Filter& filter, const Addition& addition, Effects& effects) {
   const Words items = request.words.subspan(addition.first_item);
   Reply& reply = request.reply;
-  // The answers of a request with few items need no allocation.
-  constexpr std::size_t few = 64;
-  std::array<bool, few> place{};
-  const auto many = items.size() > few ? std::make_unique<bool[]>(items.size()) : nullptr;
-  const std::span<bool> added(many != nullptr ? many.get() : place.data(), items.size());
+  Flags flags(items.size());
+  const std::span<bool> added = flags.all();
   effects.reserve_items(items.size());
   // The usual case: the newest layer has room for all. Otherwise try_add() has added nothing.
   if (filter.try_add(items, added)) {
@@ -136,16 +136,44 @@ void add_to(Request& request, Filter& filter, const Addition& addition, Effects&
   for (const Filter::AddOutcome& outcome : outcomes) reply_outcome(reply, filter, outcome);
 }
 
+WindowFilter* create_forgetting(Request& request, Key& key, bloom::WindowOptions options, Effects& effects) {
+  options.seed = seed_of_new(*chosen);
+  return create_window(request, key, options, effects);
+}
+
+// False, with the reply: there is no filter to add to.
+bool add_under(Request& request, Key& key, const Addition& addition, Effects& effects) {
+  Filter* filter = key.filter();
+  WindowFilter* window = key.window();
+  const auto refuse = [&](std::string_view text) {
+    request.reply.error(text);
+    return false;
+  };
+  // A filter that is there keeps its own options, as always; but one without a window would never forget.
+  if (filter != nullptr && addition.window) return refuse(text::no_window);
+  if (!key.is_free() && filter == nullptr && window == nullptr) return refuse(text::wrong_type);
+  if (key.is_free() && !addition.create) return refuse(text::filter_not_found);
+  if (key.is_free()) {
+    if (addition.window) {
+      window = create_forgetting(request, key, *addition.window, effects);
+    } else {
+      filter = create(request, key, addition.options, effects);
+    }
+    if (filter == nullptr && window == nullptr) return false;
+  }
+  if (window != nullptr) {
+    add_to_window(request, *window, addition.first_item, addition.single, effects);
+  } else {
+    add_to(request, *filter, addition, effects);
+  }
+  return true;
+}
+
 void add(Request& request, const Addition& addition) {
   Effects effects(request);
   {
     Key key(request.context, request.key(), open_to_read | open_to_write);
-    if (key.is_other()) return request.reply.error(text::wrong_type);
-    Filter* filter = key.filter();
-    if (filter == nullptr && !addition.create) return request.reply.error(text::filter_not_found);
-    if (filter == nullptr) filter = create(request, key, addition.options, effects);
-    if (filter == nullptr) return;
-    add_to(request, *filter, addition, effects);
+    if (!add_under(request, key, addition, effects)) return;
   }
   effects.end();
 }
@@ -166,6 +194,7 @@ void bf_insert(Request& request) {
   const auto& insert = std::get<bloom::InsertRequest>(parsed);
   add(request, {.first_item = request.words.size() - insert.items.size(),
                 .options = insert.options,
+                .window = insert.window,
                 .create = insert.create});
 }
 
@@ -186,9 +215,13 @@ void bf_reserve(Request& request) {
   Effects effects(request);
   {
     Key key(request.context, request.key(), open_to_read | open_to_write);
-    if (key.is_other()) return reply.error(text::wrong_type);
-    if (key.filter() != nullptr) return reply.error(text::filter_exists);
-    if (create(request, key, reserve.options, effects) == nullptr) return;
+    if (key.filter() != nullptr || key.window() != nullptr) return reply.error(text::filter_exists);
+    if (!key.is_free()) return reply.error(text::wrong_type);
+    const value::Value* const made =
+        reserve.window
+            ? static_cast<const value::Value*>(create_forgetting(request, key, *reserve.window, effects))
+            : create(request, key, reserve.options, effects);
+    if (made == nullptr) return;
     if (reserve.seconds) {
       const std::int64_t deadline = now + seconds * milliseconds;
       key.expire_at(deadline);
@@ -204,13 +237,12 @@ void bf_reserve(Request& request) {
 // A key that holds another type holds no item: the reference answers no WRONGTYPE here.
 void look_up(Request& request, bool single) {
   const Words items = request.words.subspan(2);
-  constexpr std::size_t few = 128;
-  std::array<bool, few> place{};
-  const auto many = items.size() > few ? std::make_unique<bool[]>(items.size()) : nullptr;
-  const std::span<bool> present(many != nullptr ? many.get() : place.data(), items.size());
+  Flags flags(items.size());
+  const std::span<bool> present = flags.all();
   const Key key(request.context, request.key(), open_to_read);
   // The answers begin as zeros: without a filter no item is there.
   if (const Filter* const filter = key.filter()) filter->contains(items, present);
+  if (const WindowFilter* const window = key.window()) window->contains(items, now_of_server(), present);
   if (!single) request.reply.array(present.size());
   for (const bool is_there : present) request.reply.boolean(is_there);
 }
@@ -225,6 +257,8 @@ void bf_mexists(Request& request) {
 
 void bf_card(Request& request) {
   const Key key(request.context, request.key(), open_to_read);
+  if (const WindowFilter* const window = key.window())
+    return request.reply.integer_unsigned(window->item_count(now_of_server()));
   if (key.is_other()) return request.reply.error(text::wrong_type);
   request.reply.integer_unsigned(key.filter() != nullptr ? key.filter()->item_count() : 0);
 }
@@ -253,9 +287,9 @@ void bf_info(Request& request) {
   constexpr std::size_t words_max = 3;
   if (request.words.size() > words_max) return reply.error(bloom::wrong_arity("bf.info"));
   const Key key(request.context, request.key(), open_to_read);
-  const Filter* const filter = filter_or_refuse(request, key);
-  if (filter == nullptr) return;
-  const bloom::InfoFacts facts = *bloom::info_of(filter, {});
+  const auto known = bloom::info_of(key.value(), now_of_server());
+  if (!known) return reply.error(key.is_free() ? text::filter_not_found : text::wrong_type);
+  const bloom::InfoFacts& facts = *known;
   if (request.words.size() == words_max) {
     const bloom::InfoField* const field = bloom::find_info_field(request.words[2]);
     return field != nullptr ? reply_one_field(reply, *field, facts) : reply.error(text::bad_field);
@@ -270,6 +304,8 @@ void bf_info(Request& request) {
 // The server says nothing about saves, and nothing here counts what clients do: these fields are null.
 void bf_stats(Request& request) {
   const Key key(request.context, request.key(), open_to_read);
+  if (const WindowFilter* const window = key.window())
+    return bloom::append_stats(request.reply, bloom::stats_of(*window, now_of_server()));
   const Filter* const filter = filter_or_refuse(request, key);
   if (filter == nullptr) return;
   bloom::append_stats(request.reply, bloom::stats_of(bloom::facts_of(*filter, {}), {}));
@@ -277,6 +313,7 @@ void bf_stats(Request& request) {
 
 void bf_debug(Request& request) {
   const Key key(request.context, request.key(), open_to_read);
+  if (key.window() != nullptr) return debug_window(request, *key.window());
   const Filter* const filter = filter_or_refuse(request, key);
   if (filter == nullptr) return;
   const std::vector<bloom::LayerView> layers = filter->layers();
@@ -288,7 +325,7 @@ void bf_debug(Request& request) {
 
 // --- the table --------------------------------------------------------------------------------------------
 
-// For replicas and the AOF (effects.hpp); no other host has it.
+// For replicas and the AOF (effects.hpp); no other host has them.
 constexpr CommandFacts bf_shape_facts{
     .name = "bf.shape",
     .arity = 3,
@@ -299,6 +336,28 @@ constexpr CommandFacts bf_shape_facts{
     .since = "0.1.0",  // Sepal's version
     .complexity = "O(N) where N is the size of the new layer",
     .syntax = "key header"};
+constexpr CommandFacts bf_window_shape_facts{
+    .name = "bf.windowshape",
+    .arity = 3,
+    .writes = true,
+    .categories = "@write @bloom",
+    .summary =
+        "Creates a filter with a window, or lets it grow, as another server has done; for replicas and "
+        "append-only files",
+    .since = "0.1.0",  // Sepal's version
+    .complexity = "O(N) where N is the size of the new layer",
+    .syntax = "key record"};
+constexpr CommandFacts bf_window_add_facts{
+    .name = "bf.windowadd",
+    .arity = 3,
+    .writes = true,
+    .categories = "@write @bloom",
+    .summary =
+        "Adds to a filter with a window what another server has added; for replicas and append-only "
+        "files",
+    .since = "0.1.0",  // Sepal's version
+    .complexity = "O(N) where N is the number of entries",
+    .syntax = "key entries"};
 
 constexpr Command commands[] = {
     command<bf_add, 3>(bloom::facts_of_command("bf.add")),
@@ -314,6 +373,9 @@ constexpr Command commands[] = {
     command<bf_scan_dump, 3>(bloom::facts_of_command("bf.scandump")),
     command<bf_shape, 3>(bf_shape_facts),
     command<bf_stats, 2>(bloom::facts_of_command("bf.stats")),
+    command<bf_window, 2>(bloom::facts_of_command("bf.window")),
+    command<bf_window_add, 3>(bf_window_add_facts),
+    command<bf_window_shape, 3>(bf_window_shape_facts),
 };
 
 }  // namespace

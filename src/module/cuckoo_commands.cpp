@@ -7,8 +7,6 @@
 #include <sepal/cuckoo/commands/options.hpp>
 
 #include <algorithm>
-#include <array>
-#include <memory>
 #include <variant>
 #include <vector>
 
@@ -16,6 +14,7 @@
 #include "module/cuckoo_chunks.hpp"
 #include "module/cuckoo_key.hpp"
 #include "module/effects.hpp"
+#include "module/flags.hpp"
 #include "module/room.hpp"
 #include "module/value_types.hpp"
 
@@ -31,23 +30,6 @@ using cuckoo::RedisTable;
 using AddIf = Filter::AddIf;
 
 const Settings* chosen = nullptr;  // set when the module is loaded
-
-// Flags for items. Those of a request with few items need no allocation.
-class Flags {
- public:
-  explicit Flags(std::size_t count)
-      : many_(count > few ? std::make_unique<bool[]>(count) : nullptr),
-        all_(many_ != nullptr ? many_.get() : place_.data(), count) {}
-
-  [[nodiscard]] std::span<bool> all() { return all_; }
-
- private:
-  static constexpr std::size_t few = 64;
-
-  std::array<bool, few> place_{};
-  std::unique_ptr<bool[]> many_;
-  std::span<bool> all_;
-};
 
 // --- adds -------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,9 @@
 #include "module/effects.hpp"
 
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/fields.hpp>
 #include <sepal/bloom/filter/image.hpp>
+#include <sepal/bloom/kind/window_kind.hpp>
 #include <sepal/cuckoo/kind/kind.hpp>
 
 #include <algorithm>
@@ -28,6 +30,35 @@ void Effects::shape(const cuckoo::Plan& plan) noexcept {
   const auto bytes = cuckoo::made_record(plan);
   api.Replicate(request_.context, "CF.SHAPE", "sb", request_.key(), text_of(bytes), bytes.size());
   any_ = true;
+}
+
+void Effects::shape(const bloom::WindowFilter& filter) noexcept {
+  const auto bytes = bloom::made_record(filter);
+  api.Replicate(request_.context, "BF.WINDOWSHAPE", "sb", request_.key(), text_of(bytes), bytes.size());
+  any_ = true;
+}
+
+void Effects::layer(std::uint64_t generation, const bloom::LanePlan& plan) noexcept {
+  const auto bytes = bloom::grown_record(generation, plan);
+  api.Replicate(request_.context, "BF.WINDOWSHAPE", "sb", request_.key(), text_of(bytes), bytes.size());
+  any_ = true;
+}
+
+void Effects::entries(std::span<const Fingerprint> added) noexcept {
+  // A word of a request has at most 512 MB.
+  constexpr std::size_t told_together_max = std::size_t{1} << 20;
+  while (!added.empty()) {
+    const auto some = added.first(std::min(added.size(), told_together_max));
+    std::vector<std::byte> bytes(some.size_bytes());
+    FieldWriter writer(bytes);
+    for (const Fingerprint& entry : some) {
+      writer.integer(entry.low);
+      writer.integer(entry.high);
+    }
+    api.Replicate(request_.context, "BF.WINDOWADD", "sb", request_.key(), text_of(bytes), bytes.size());
+    any_ = true;
+    added = added.subspan(some.size());
+  }
 }
 
 void Effects::items(std::size_t first, std::span<const bool> changed) noexcept {

@@ -4,9 +4,14 @@
 // that is created (CF.SHAPE), and the items that were new or taken, and no others. So a server of another
 // version or with other settings, which would plan other layers, makes the same filter, and an add of known
 // items tells them nothing. How the cells of a cuckoo filter grow follows from its items.
+//
+// Of a filter that forgets they are told the records that sepald has in its journal: its first layer and each
+// further one (BF.WINDOWSHAPE), and what was added in which generation (BF.WINDOWADD). So no clock of theirs
+// has a part in it.
 #pragma once
 
 #include <sepal/bloom/filter/filter.hpp>
+#include <sepal/bloom/window/window_filter.hpp>
 #include <sepal/cuckoo/native/plan.hpp>
 
 #include <array>
@@ -36,6 +41,12 @@ class Effects {
   void shape(const bloom::Filter& filter) noexcept;
   // A cuckoo filter of this plan was created.
   void shape(const cuckoo::Plan& plan) noexcept;
+  // A filter that forgets was created.
+  void shape(const bloom::WindowFilter& filter) noexcept;
+  // It gets this layer, in this generation.
+  void layer(std::uint64_t generation, const bloom::LanePlan& plan) noexcept;
+  // Its entries of what was added; there may be none.
+  void entries(std::span<const Fingerprint> added) noexcept;
   // These words of the request are items that changed the filter: those whose `changed` is true. `first` is
   // the index of the first word. Adds to a Bloom filter, and adds to and removals from a cuckoo filter.
   void items(std::size_t first, std::span<const bool> changed) noexcept;

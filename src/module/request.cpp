@@ -4,6 +4,7 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/bloom/commands/texts.hpp>
 
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -68,7 +69,10 @@ void Reply::real(double value) noexcept {
     api.ReplyWithDouble(context_, value);
     return;
   }
-  bulk(digits_of_real(value));
+  // As sepald: a whole number has no exponent.
+  constexpr double whole_max = 4503599627370496;  // 2^52
+  const bool is_whole = std::abs(value) <= whole_max && std::nearbyint(value) == value;
+  bulk(is_whole ? std::to_string(static_cast<std::int64_t>(value)) : digits_of_real(value));
 }
 
 void Reply::null() noexcept {

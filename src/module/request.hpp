@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sepal/bloom/filter/filter.hpp>
+#include <sepal/bloom/window/window_filter.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +34,8 @@ class Key {
   [[nodiscard]] bool is_other() const { return !is_free_ && filter() == nullptr; }
   // Null where the key holds no Bloom filter.
   [[nodiscard]] bloom::Filter* filter() const { return value::as<bloom::Filter>(value_); }
+  // Null where the key holds no filter that forgets.
+  [[nodiscard]] bloom::WindowFilter* window() const { return value::as<bloom::WindowFilter>(value_); }
   // The key is open to be written. What it held is gone.
   void put(value::ValuePtr value);
   void expire_at(std::int64_t milliseconds);  // since 1970
@@ -54,7 +57,8 @@ class Reply {
   void boolean(bool value) noexcept;  // 0 or 1 in RESP2
   void integer(std::int64_t value) noexcept;
   void integer_unsigned(std::uint64_t value) noexcept { integer(static_cast<std::int64_t>(value)); }
-  // The shortest digits that read back as the same value; RESP3: the server's.
+  // The shortest digits that read back as the same value, whole numbers without an exponent; RESP3: the
+  // server's.
   void real(double value) noexcept;
   void null() noexcept;
   void ok() noexcept;

@@ -44,6 +44,11 @@ std::uint64_t room(RedisModuleCtx* context) {
   return evicts ? maxmemory : maxmemory - std::min(maxmemory, used);
 }
 
+std::uint64_t growth_bytes(std::uint64_t newest, std::uint32_t expansion) {
+  if (expansion == 0) return 0;
+  return checked_multiply(newest, 2 * (std::uint64_t{expansion} + 1)).value_or(no_limits.bytes_max);
+}
+
 // The server's Calloc ends the process if there is no memory. So a large piece is asked for by a function
 // that returns null instead, if the server has one.
 void* allocate(std::size_t byte_count) {
@@ -79,10 +84,11 @@ value::Limits limits_of(RedisModuleCtx* context, std::uint64_t byte_count, std::
 }
 
 std::uint64_t growth_bytes_max(const bloom::Filter& filter) {
-  const std::uint32_t expansion = filter.options().expansion;
-  if (expansion == 0) return 0;
-  const std::uint64_t newest = filter.layers().back().plan().byte_count();
-  return checked_multiply(newest, 2 * (std::uint64_t{expansion} + 1)).value_or(no_limits.bytes_max);
+  return growth_bytes(filter.layers().back().plan().byte_count(), filter.options().expansion);
+}
+
+std::uint64_t growth_bytes_max(const bloom::WindowFilter& filter) {
+  return growth_bytes(filter.byte_count(), filter.options().expansion);
 }
 
 void use_memory_of_server() {

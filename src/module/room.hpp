@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sepal/bloom/filter/filter.hpp>
+#include <sepal/bloom/window/window_filter.hpp>
 
 #include "module/api.hpp"
 
@@ -16,6 +17,7 @@ namespace sepal::module {
 
 // No fewer bytes than the next layer of the filter takes; 0 if it does not grow.
 [[nodiscard]] std::uint64_t growth_bytes_max(const bloom::Filter& filter);
+[[nodiscard]] std::uint64_t growth_bytes_max(const bloom::WindowFilter& filter);
 
 // So that filters are in the server's memory. When the module is loaded.
 void use_memory_of_server();

@@ -1,7 +1,8 @@
 // The data types of the module: values in the server's files, in its memory and in its commands. There is one
 // for each kind whose row has a ModuleType.
 //
-// The types' names are RedisBloom's, so its RDB files, AOF files and dumps are read as they are.
+// The types' names are RedisBloom's, so its RDB files, AOF files and dumps are read as they are. Filters that
+// forget have a type of their own.
 #pragma once
 
 #include <sepal/value/value.hpp>

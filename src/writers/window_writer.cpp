@@ -1,4 +1,5 @@
 #include <sepal/bloom/kind/window_kind.hpp>
+#include <sepal/bloom/window/growing_add.hpp>
 #include <sepal/writers/window_writer.hpp>
 
 #include <algorithm>
@@ -19,9 +20,10 @@ constexpr std::uint64_t unlimited_bytes = std::uint64_t{1} << 62;
 // yet, and the gate is shared. The log may be null.
 class WindowTeller {
  public:
-  WindowTeller(keyspace::MutationLog* log, DatabaseKey key, bool gathers)
-      : log_(log), key_(key), gathers_(gathers) {}
+  WindowTeller(keyspace::MutationLog* log, DatabaseKey key, const value::Limits& limits, bool gathers)
+      : log_(log), key_(key), limits_(limits), gathers_(gathers) {}
 
+  [[nodiscard]] const value::Limits& limits() const { return limits_; }
   void items(std::span<const Fingerprint> entries) {
     for (; log_ != nullptr && !entries.empty();) {
       const auto some = entries.first(std::min(entries.size(), value::recorded_items_max));
@@ -52,30 +54,9 @@ class WindowTeller {
  private:
   keyspace::MutationLog* log_;
   DatabaseKey key_;
+  value::Limits limits_;
   bool gathers_;
 };
-
-// Item after item. An item that finds no room is tried again behind a growth. A filter that was refused one
-// is not asked for another.
-void add_with_growth(WindowFilter& filter, std::span<const std::string_view> items, WallTime now,
-                     const value::Limits& limits, WindowTeller& teller, AddOutcomes& outcomes) {
-  outcomes.clear();
-  while (outcomes.size() < items.size()) {
-    value::CollectedEntries collected;
-    (void)filter.add_each(items.subspan(outcomes.size()), now, outcomes, &collected);
-    teller.items(collected.entries);
-    if (outcomes.back().refusal != Filter::Refusal::full) return;
-    auto refusal = filter.refusal();
-    if (filter.may_grow(now))
-      refusal = filter.grow(now, limits, [&](std::uint64_t generation, const bloom::LanePlan& plan) {
-        teller.grown(generation, plan);
-      });
-    if (refusal == Filter::Refusal::full) return;
-    outcomes.pop_back();
-    // Other refusals are of this item: a later one may be known already.
-    if (refusal != Filter::Refusal::none) outcomes.push_back({.refusal = refusal});
-  }
-}
 
 Result<bloom::LanePlan> planned(const Result<value::Limits>& limits, const bloom::WindowOptions& options) {
   if (!limits) return limits.error();
@@ -132,8 +113,8 @@ Result<WindowFilter*> create(Mutator& changes, DatabaseKey key, const WindowCrea
   const auto record = bloom::made_record(**made);
   changes.tell_ahead(
       keyspace::Made{.key = key, .kind = value::Kind::window, .head = record, .deadline = creation.deadline});
-  WindowTeller teller(changes.log(), key, changes.shared());
-  add_with_growth(**made, creation.items, creation.now, *limits, teller, outcomes);
+  WindowTeller teller(changes.log(), key, *limits, changes.shared());
+  bloom::add_with_growth(**made, creation.items, creation.now, teller, outcomes);
   return &static_cast<WindowFilter&>(changes.insert(place, std::move(*made), creation.deadline));
 }
 
@@ -143,8 +124,8 @@ void add_growing(Mutator& changes, DatabaseKey key, WindowFilter& filter,
   Keyspace& keyspace = changes.keyspace();
   const std::uint64_t bytes_before = filter.byte_count();
   if (auto dropped = filter.drop_old_layers()) keyspace.dispose(std::move(dropped));
-  WindowTeller teller(changes.log(), key, false);
-  add_with_growth(filter, items, now, keyspace.value_limits(bytes_before), teller, outcomes);
+  WindowTeller teller(changes.log(), key, keyspace.value_limits(bytes_before), false);
+  bloom::add_with_growth(filter, items, now, teller, outcomes);
   keyspace.resized(key.database, filter, bytes_before);
 }
 

@@ -23,7 +23,7 @@ def plain(value):
         value = dict(zip(value[::2], value[1::2]))
     if not isinstance(value, dict):
         return value
-    return {name.decode(): [plain(layer) for layer in each] if name == b"layers" else number(each) for name, each in value.items()}
+    return {name.decode(): [plain(layer) for layer in each] if name in (b"layers", b"by_generation") else number(each) for name, each in value.items()}
 
 
 def number(value):
@@ -149,7 +149,7 @@ class CommandTest(RedisTest):
     def test_what_both_hosts_say_of_a_command_is_the_same(self):
         """COMMAND DOCS and COMMAND INFO. sepald shows each argument's text, which Redis 7.0 has no place for."""
         client, sepald = self.client_of(self.start()), self.client_of(self.start_sepald())
-        names = ["BF." + name for name in "ADD CARD DEBUG EXISTS INFO INSERT LOADCHUNK MADD MEXISTS RESERVE SCANDUMP STATS".split()]
+        names = ["BF." + name for name in "ADD CARD DEBUG EXISTS INFO INSERT LOADCHUNK MADD MEXISTS RESERVE SCANDUMP STATS WINDOW".split()]
         names += ["CF." + name for name in ("ADD ADDNX COMPACT COUNT DEBUG DEL EXISTS INFO INSERT INSERTNX LOADCHUNK MDEL MEXISTS "
                                             "RESERVE SCANDUMP STATS").split()]
         docs, of_sepald = docs_of(client.call("COMMAND", "DOCS", *names)), docs_of(sepald.call("COMMAND", "DOCS", *names))
@@ -157,8 +157,9 @@ class CommandTest(RedisTest):
         for name, wanted in of_sepald.items():
             for each in ("summary", "since", "group", "complexity", "module", "arguments"):
                 self.assertEqual(docs[name][each], wanted[each], (name, each))
-        of_shape = docs_of(client.call("COMMAND", "DOCS", "BF.SHAPE", "CF.SHAPE"))
-        for name, words in (("bf.shape", ["key", "header"]), ("cf.shape", ["key", "plan"])):
+        of_shape = docs_of(client.call("COMMAND", "DOCS", "BF.SHAPE", "BF.WINDOWADD", "BF.WINDOWSHAPE", "CF.SHAPE"))
+        for name, words in (("bf.shape", ["key", "header"]), ("bf.windowadd", ["key", "entries"]), ("bf.windowshape", ["key", "record"]),
+                            ("cf.shape", ["key", "plan"])):
             self.assertEqual([argument["name"] for argument in of_shape[name]["arguments"]], words)
         for ours, wanted in zip(client.call("COMMAND", "INFO", *names), sepald.call("COMMAND", "INFO", *names)):
             if ours[0] == b"bf.debug":
@@ -175,7 +176,7 @@ class CommandTest(RedisTest):
             self.assertLess(self.version_of(server), (7, 4))
             return
         commands = client.call("ACL", "CAT", "bloom")
-        self.assertEqual(len(commands), 13, commands)
+        self.assertEqual(len(commands), 16, commands)
         self.assertEqual(len(client.call("ACL", "CAT", "cuckoo")), 17)
         client.call("ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@bloom", "-@write")
         reader.call("AUTH", "reader", "secret")

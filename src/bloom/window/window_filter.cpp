@@ -110,6 +110,8 @@ Result<WindowFilterPtr> WindowFilter::create(const WindowOptions& options, const
   filter->share_out_stripes();
   filter->newest_.store(first_generation, std::memory_order_relaxed);
   (void)filter->reach(filter->generation_at(now));
+  // As many as the filter has that a journal or a replica makes of its record.
+  filter->changes_.store(0, std::memory_order_relaxed);
   return filter;
 }
 
