@@ -208,7 +208,7 @@ class FileTest(WindowTest):
                 self.check(client, {key: has[key] for key in ("time", "layers", "large", "fixed")})
 
     def test_what_was_forgotten_stays_forgotten_behind_a_start(self):
-        arguments = ("--appendonly", "yes", "--aof-use-rdb-preamble", "no")
+        arguments = ("--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", "no")
         server = self.start(*arguments)
         client = self.client_of(server)
         client.call("BF.RESERVE", "k", "0.000001", 100, "WINDOW", SHORT)
