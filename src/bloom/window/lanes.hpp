@@ -135,9 +135,10 @@ auto with_shape(const LaneBlocks& blocks, const Use& use) {
   __builtin_prefetch(line);
 }
 
-// An item in a layer.
+// An item in a layer. Many are made before the first of them is asked.
 class LaneItem {
  public:
+  LaneItem() = default;  // none yet
   LaneItem(const LaneBlocks& blocks, std::uint64_t hash)
       : mixed_(mixed(hash)), block_(scaled(hash, blocks.block_count)) {}
 
@@ -149,11 +150,11 @@ class LaneItem {
     const std::uint64_t line = (product >> 32) * blocks.zone_lines >> 32;
     return blocks.words + ((block_ * blocks.zones + zone) * blocks.zone_lines + line) * lane_line_words;
   }
-  // Calls use(word, shift) for each probe of a zone: the bits of all lanes begin at bit `shift` of the word.
+  // Calls use(word, shift) for each probe of a zone, whose line is `its_line`: the bits of all lanes begin at
+  // bit `shift` of the word.
   template <class Shape, class Use>
-  [[gnu::always_inline]] void each_probe(const LaneBlocks& blocks, const Shape& shape, std::uint32_t zone,
+  [[gnu::always_inline]] void each_probe(const Shape& shape, std::uint32_t zone, std::uint64_t* its_line,
                                          const Use& use) const {
-    std::uint64_t* const its_line = line(blocks, zone);
     const std::uint64_t* const factors = &probe_multipliers[zone * shape.probes()];
     for (std::uint32_t probe = 0; probe < shape.probes(); ++probe) {
       const std::uint64_t product = mixed_ * factors[probe];
@@ -176,11 +177,12 @@ class LaneItem {
                << lane;
     return lanes;
   }
-  // Those of `lanes` that have all bits of a zone.
+  // Those of `lanes` that have all bits of a zone, whose line is `its_line`.
   template <class Shape>
-  [[nodiscard, gnu::always_inline]] std::uint32_t lanes_in(const LaneBlocks& blocks, const Shape& shape,
-                                                           std::uint32_t zone, std::uint32_t lanes) const {
-    each_probe(blocks, shape, zone, [&](const std::uint64_t* word, std::uint32_t shift) {
+  [[nodiscard, gnu::always_inline]] std::uint32_t lanes_in(const Shape& shape, std::uint32_t zone,
+                                                           std::uint64_t* its_line,
+                                                           std::uint32_t lanes) const {
+    each_probe(shape, zone, its_line, [&](const std::uint64_t* word, std::uint32_t shift) {
       lanes &= static_cast<std::uint32_t>(read_word(word, std::memory_order_relaxed) >> shift);
     });
     return lanes;
@@ -193,7 +195,7 @@ class LaneItem {
     if (read_word(stamp, std::memory_order_relaxed) != live.stamps[live.current])
       empty_lane(blocks, stamp, live);
     for (std::uint32_t zone = 0; zone < blocks.zones; ++zone)
-      each_probe(blocks, AnyShape(blocks), zone, [&](std::uint64_t* word, std::uint32_t shift) {
+      each_probe(AnyShape(blocks), zone, line(blocks, zone), [&](std::uint64_t* word, std::uint32_t shift) {
         const std::uint64_t bits = read_word(word, std::memory_order_relaxed);
         write_word(word, bits | std::uint64_t{1} << (shift + live.current), std::memory_order_release);
       });

@@ -149,9 +149,12 @@ struct WindowFilter::Batch {
   std::size_t count = 0;
   std::array<std::uint64_t, found_together_max> hashes;
   std::array<std::uint32_t, found_together_max> lanes;
+  SoughtItems sought;
 
-  Batch(const WindowFilter& filter, std::span<const std::string_view> items)
-      : count(std::min(items.size(), found_together_max)) {
+  Batch() = default;  // none yet
+  Batch(const WindowFilter& filter, std::span<const std::string_view> items) { load(filter, items); }
+  void load(const WindowFilter& filter, std::span<const std::string_view> items) {
+    count = std::min(items.size(), found_together_max);
     for (std::size_t number = 0; number < count; ++number) hashes[number] = filter.hash_of(items[number]);
   }
   // Asks for all lines of the items in a layer. Always inlined: GCC drops calls of a function that does
@@ -164,25 +167,40 @@ struct WindowFilter::Batch {
       for (std::uint32_t zone = 0; zone < blocks.zones; ++zone) fetch_line(item.line(blocks, zone));
     }
   }
+  [[gnu::always_inline]] void begin_find(const WindowLayer& layer) {
+    layer.begin_find(std::span(hashes).first(count), sought);
+  }
+  void end_find(const WindowLayer& layer, const LiveStamps& live) {
+    layer.end_find(sought, live, std::span(lanes).first(count));
+  }
   void find(const WindowLayer& layer, const LiveStamps& live) {
-    layer.find(std::span(hashes).first(count), live, std::span(lanes).first(count));
+    begin_find(layer);
+    end_find(layer, live);
   }
 };
 
+// While one batch is looked for in the newest layer, the lines of the next one are on their way.
 void WindowFilter::contains(std::span<const std::string_view> items, WallTime now,
                             std::span<bool> present) const {
   const LiveStamps live(generation_at(now), options_.lanes());
-  while (!items.empty()) {
-    Batch batch(*this, items);
-    batch.find(newest_layer(), live);
-    for (std::size_t number = 0; number < batch.count; ++number) present[number] = batch.lanes[number] != 0;
-    for (std::size_t index = layers_.size() - 1; index-- > 0;) {
-      batch.find(*layers_[index], live);
-      for (std::size_t number = 0; number < batch.count; ++number)
-        present[number] = present[number] || batch.lanes[number] != 0;
+  Batch first(*this, items);
+  first.begin_find(newest_layer());
+  Batch second;
+  for (Batch *current = &first, *next = &second; !items.empty(); std::swap(current, next)) {
+    items = items.subspan(current->count);
+    if (!items.empty()) {
+      next->load(*this, items);
+      next->begin_find(newest_layer());
     }
-    items = items.subspan(batch.count);
-    present = present.subspan(batch.count);
+    current->end_find(newest_layer(), live);
+    const std::span<const std::uint32_t> lanes = std::span(current->lanes).first(current->count);
+    std::ranges::transform(lanes, present.begin(), [](std::uint32_t found) { return found != 0; });
+    for (std::size_t index = layers_.size() - 1; index-- > 0;) {
+      current->find(*layers_[index], live);
+      for (std::size_t number = 0; number < lanes.size(); ++number)
+        present[number] = present[number] || lanes[number] != 0;
+    }
+    present = present.subspan(lanes.size());
   }
 }
 
@@ -473,9 +491,10 @@ WindowFilter::State WindowFilter::state(WallTime now) const {
   State state;
   for (std::uint64_t age = 0; age < live.lanes; ++age) {
     const std::uint64_t number = live.generation - age;
-    const auto& items = items_[number % live.lanes];
+    const std::int64_t items =
+        counts(number) ? items_[number % live.lanes].load(std::memory_order_relaxed) : 0;
     state.generations.push_back(
-        {.items = counts(number) ? items.load(std::memory_order_relaxed) : 0, .begin = begin_of(number)});
+        {.items = static_cast<std::uint64_t>(std::max<std::int64_t>(items, 0)), .begin = begin_of(number)});
   }
   for (const auto& layer : layers_) {
     LayerFigures figures{.plan = layer->plan()};

@@ -43,25 +43,23 @@ struct Candidates {
 // Zone after zone, with the items that are left. The lines of the next zone are asked for before the first of
 // them is read.
 template <class Shape>
-void find_in(const LaneBlocks& blocks, const Shape& shape, std::span<const std::uint64_t> hashes,
-             const LiveStamps& live, std::span<std::uint32_t> lanes) {
+void find_in(const LaneBlocks& blocks, const Shape& shape, const SoughtItems& sought, const LiveStamps& live,
+             std::span<std::uint32_t> lanes) {
   Candidates left;
-  for (const std::uint64_t hash : hashes) {
-    const LaneItem item(blocks, hash);
-    fetch_line(item.stamps(blocks));
-    fetch_line(item.line(blocks, 0));
-  }
-  for (std::uint32_t place = 0; place < hashes.size(); ++place) {
-    const LaneItem item(blocks, hashes[place]);
-    lanes[place] = item.lanes_in(blocks, shape, 0, item.live_lanes(blocks, shape, live));
+  for (std::uint32_t place = 0; place < sought.count; ++place) {
+    const LaneItem& item = sought.items[place];
+    lanes[place] = item.lanes_in(shape, 0, sought.lines[place], item.live_lanes(blocks, shape, live));
     left.add(place, lanes[place] != 0);
   }
-  for (std::uint32_t zone = 1; zone < blocks.zones; ++zone) {
-    for (const std::uint32_t place : left.all())
-      fetch_line(LaneItem(blocks, hashes[place]).line(blocks, zone));
+  std::array<std::uint64_t*, found_together_max> lines;
+  for (std::uint32_t zone = 1; zone < blocks.zones && left.count > 0; ++zone) {
+    for (const std::uint32_t place : left.all()) {
+      lines[place] = sought.items[place].line(blocks, zone);
+      fetch_line(lines[place]);
+    }
     Candidates still;
     for (const std::uint32_t place : left.all()) {
-      lanes[place] = LaneItem(blocks, hashes[place]).lanes_in(blocks, shape, zone, lanes[place]);
+      lanes[place] = sought.items[place].lanes_in(shape, zone, lines[place], lanes[place]);
       still.add(place, lanes[place] != 0);
     }
     left = still;
@@ -70,9 +68,9 @@ void find_in(const LaneBlocks& blocks, const Shape& shape, std::span<const std::
 
 }  // namespace
 
-void WindowLayer::find(std::span<const std::uint64_t> hashes, const LiveStamps& live,
-                       std::span<std::uint32_t> lanes) const {
-  with_shape(blocks_, [&](const auto& shape) { find_in(blocks_, shape, hashes, live, lanes); });
+void WindowLayer::end_find(const SoughtItems& items, const LiveStamps& live,
+                           std::span<std::uint32_t> lanes) const {
+  with_shape(blocks_, [&](const auto& shape) { find_in(blocks_, shape, items, live, lanes); });
 }
 
 bool WindowLayer::claim(std::uint32_t lane, std::uint64_t count) {

@@ -21,6 +21,13 @@ using value::Paging;
 
 inline constexpr std::size_t found_together_max = 32;
 
+// Items that begin_find() has asked for.
+struct SoughtItems {
+  std::size_t count = 0;
+  std::array<LaneItem, found_together_max> items;
+  std::array<std::uint64_t*, found_together_max> lines;  // of the first zone
+};
+
 // Members are shared, but for those that say otherwise.
 class WindowLayer {
  public:
@@ -36,16 +43,25 @@ class WindowLayer {
   [[nodiscard]] std::uint64_t byte_count() const { return plan_.byte_count(blocks_.lanes); }
 
   [[nodiscard]] const LaneBlocks& blocks() const { return blocks_; }
-  // For each hash, the live lanes that have the item, a bit for each. `lanes` is as long as `hashes`, which
-  // are at most found_together_max.
-  void find(std::span<const std::uint64_t> hashes, const LiveStamps& live,
-            std::span<std::uint32_t> lanes) const;
+  // For each hash, the live lanes that have the item, a bit for each: `lanes` is as long as `hashes`, which
+  // are at most found_together_max. The first call asks for memory that the second one reads.
+  [[gnu::always_inline]] void begin_find(std::span<const std::uint64_t> hashes, SoughtItems& items) const {
+    items.count = hashes.size();
+    for (std::size_t at = 0; at < hashes.size(); ++at) {
+      const LaneItem item(blocks_, hashes[at]);
+      items.lines[at] = item.line(blocks_, 0);
+      fetch_line(item.stamps(blocks_));
+      fetch_line(items.lines[at]);
+      items.items[at] = item;
+    }
+  }
+  void end_find(const SoughtItems& items, const LiveStamps& live, std::span<std::uint32_t> lanes) const;
   [[nodiscard]] std::uint32_t lanes_with(std::uint64_t hash, const LiveStamps& live) const {
     return with_shape(blocks_, [&](const auto& shape) {
       const LaneItem item(blocks_, hash);
       std::uint32_t lanes = item.live_lanes(blocks_, shape, live);
       for (std::uint32_t zone = 0; zone < blocks_.zones && lanes != 0; ++zone)
-        lanes = item.lanes_in(blocks_, shape, zone, lanes);
+        lanes = item.lanes_in(shape, zone, item.line(blocks_, zone), lanes);
       return lanes;
     });
   }
