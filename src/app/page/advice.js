@@ -53,13 +53,14 @@ export const STATES = {
 };
 
 // What /api/... calls a kind, and what people call it.
-export const KINDS = { bloom: "Bloom filter", cuckoo: "cuckoo filter", redisbloom_cuckoo: "cuckoo filter of RedisBloom" };
-const deletes = (filter) => filter.kind !== "bloom";
+export const KINDS = { bloom: "Bloom filter", cuckoo: "cuckoo filter", redisbloom_cuckoo: "cuckoo filter of RedisBloom", window: "filter that forgets" };
+const deletes = (filter) => filter.kind === "cuckoo" || filter.kind === "redisbloom_cuckoo";
 
 // Only Bloom filters take more items than they have room for. A filter of RedisBloom was asked for no rate.
 export function stateOf(filter) {
   if (!deletes(filter) && filter.rate > RATE_MARGIN * filter.asked) return "overfilled";
-  if (filter.expansion === 0) {
+  // What a filter that forgets has no room for, it forgets or refuses for a while.
+  if (filter.expansion === 0 && filter.kind !== "window") {
     if (filter.items >= filter.capacity) return "full";
     if (filter.items >= FILLING_SHARE * filter.capacity) return "filling";
     if (filter.full_in !== null && filter.full_in < FULL_SOON_SECONDS) return "filling";

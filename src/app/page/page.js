@@ -185,7 +185,7 @@ function factsOf(filter) {
 }
 
 // What the share of the bits is called.
-const fillOf = (filter) => (filter.kind === "bloom" ? "Bits set" : "Slots taken");
+const fillOf = (filter) => ({ bloom: "Bits set", window: "Room taken" })[filter.kind] ?? "Slots taken";
 
 function historyCharts(filter) {
   const points = filter.history;
@@ -219,6 +219,15 @@ function layersOf(filter) {
   if (filter.kind === "cuckoo")
     return table("Layers, oldest first", ["Layer", "Items", "Cells", "Slots", "Slots taken", "Rate now, at most", "Memory of slots"],
       filter.layer_list.map((layer, i) => [`${i + 1}`, exact(layer.items), exact(layer.cells), exact(layer.slots), percent(layer.slots_used / layer.slots), percent(layer.rate), bytes(layer.bytes)]));
+  if (filter.kind === "window") {
+    const generations = filter.window.generations;
+    const begin = (at) => (at === null ? "" : new Date(at).toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC"));
+    return make("div", {},
+      table("Generations, newest first: the oldest is forgotten next", ["Generation", "Began", "Items"],
+        generations.map(([at, items], i) => [`${i + 1}`, begin(at), exact(items)])),
+      table("Layers, oldest first", ["Layer", "Room for items of a generation", "Items", "Rate now", "Planned rate", "Memory"],
+        filter.layer_list.map((layer, i) => [`${i + 1}`, exact(layer.capacity), exact(layer.items), percent(layer.rate), percent(layer.planned_rate), bytes(layer.bytes)])));
+  }
   if (filter.kind === "redisbloom_cuckoo")
     return table("Layers, oldest first", ["Layer", "Buckets", "Slots", "Slots taken"],
       filter.layer_list.map((layer, i) => [`${i + 1}`, exact(layer.buckets), exact(layer.slots), percent(layer.fill)]));

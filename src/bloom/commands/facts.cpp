@@ -90,10 +90,10 @@ std::size_t reserve_words_max(std::span<const std::string_view> words) {
       {"EX", 2}, {"WINDOW", 2}, {"LAST", 1}, {"GENERATIONS", 2}, {"REFRESH", 1}};
   std::size_t most = words_of_reference;
   if (words.size() <= options_at) return most;
-  for (const auto& [name, count] : own_words)
+  for (const auto& own : own_words)
     if (std::ranges::any_of(words.subspan(options_at),
-                            [&](std::string_view word) { return equal_ignoring_case(word, name); }))
-      most += count;
+                            [&](std::string_view word) { return equal_ignoring_case(word, own.first); }))
+      most += own.second;
   return most;
 }
 

@@ -125,35 +125,48 @@ Parsed<std::optional<WindowOptions>> WindowWords::options(const FilterOptions& a
   return std::optional(window);
 }
 
+struct ReserveWords {
+  bool nonscaling = false;
+  std::optional<std::uint32_t> expansion;
+  std::optional<std::int64_t> seconds;
+  WindowWords window;
+
+  // Takes the word at `at`, and its value.
+  std::optional<Refusal> take(std::span<const std::string_view> words, std::size_t& at);
+};
+
+std::optional<Refusal> ReserveWords::take(std::span<const std::string_view> words, std::size_t& at) {
+  std::optional<Refusal> refused;
+  if (window.take(words, at, refused)) return refused;
+  if (equal_ignoring_case(words[at], "NONSCALING")) {
+    nonscaling = true;
+    return std::nullopt;
+  }
+  if (equal_ignoring_case(words[at], "EXPANSION")) {
+    if (++at == words.size()) return Refusal{text::reserve_no_expansion};
+    return store(parse_expansion(words[at], reserve_expansion), expansion.emplace());
+  }
+  if (equal_ignoring_case(words[at], "EX")) {
+    if (++at == words.size()) return Refusal{text::syntax};
+    return store(parse_seconds(words[at]), seconds.emplace());
+  }
+  return Refusal{text::reserve_unknown_word};
+}
+
 // [EXPANSION expansion] [NONSCALING] [EX seconds] and the words of a window, in any order. If a word is
 // repeated, the last one counts.
 std::optional<Refusal> parse_reserve_options(std::span<const std::string_view> words,
                                              ReserveRequest& request) {
-  bool nonscaling = false;
-  std::optional<std::uint32_t> expansion;
-  WindowWords window;
-  for (std::size_t at = 0; at < words.size(); ++at) {
-    std::optional<Refusal> refused;
-    if (window.take(words, at, refused)) {
-      if (refused) return refused;
-    } else if (equal_ignoring_case(words[at], "NONSCALING")) {
-      nonscaling = true;
-    } else if (equal_ignoring_case(words[at], "EXPANSION")) {
-      if (++at == words.size()) return Refusal{text::reserve_no_expansion};
-      if (const auto refusal = store(parse_expansion(words[at], reserve_expansion), expansion.emplace()))
-        return refusal;
-    } else if (equal_ignoring_case(words[at], "EX")) {
-      if (++at == words.size()) return Refusal{text::syntax};
-      if (const auto refusal = store(parse_seconds(words[at]), request.seconds.emplace())) return refusal;
-    } else {
-      return Refusal{text::reserve_unknown_word};
-    }
-  }
+  ReserveWords options;
+  for (std::size_t at = 0; at < words.size(); ++at)
+    if (const auto refusal = options.take(words, at)) return refusal;
   // Judged after all words, because they come in any order. EXPANSION 0 says the same as NONSCALING.
-  if (nonscaling && expansion.value_or(0) != 0) return Refusal{text::reserve_contradiction};
-  if (expansion) request.options.expansion = *expansion;
-  if (nonscaling) request.options.expansion = 0;
-  return store(window.options(request.options, nonscaling || expansion), request.window);
+  if (options.nonscaling && options.expansion.value_or(0) != 0) return Refusal{text::reserve_contradiction};
+  if (options.expansion) request.options.expansion = *options.expansion;
+  if (options.nonscaling) request.options.expansion = 0;
+  request.seconds = options.seconds;
+  return store(options.window.options(request.options, options.nonscaling || options.expansion),
+               request.window);
 }
 
 // Options that take a value come first: takes_value() relies on this order.
@@ -209,36 +222,54 @@ Parsed<ReserveRequest> parse_reserve(std::span<const std::string_view> words,
   return request;
 }
 
-std::variant<InsertRequest, Refusal, TooFewWords> parse_insert(std::span<const std::string_view> words,
-                                                               const bloom::FilterOptions& defaults) {
-  InsertRequest request{.options = defaults, .create = true, .items = {}, .window = {}};
+namespace {
+
+struct InsertWords {
   bool nonscaling = false;
   bool expansion_given = false;
   WindowWords window;
-  for (std::size_t at = 0; at < words.size(); ++at) {
-    const std::optional<InsertOption> option = insert_option(words[at]);
+};
+
+// Takes the option at `at`, and its value.
+std::variant<std::monostate, Refusal, TooFewWords> take_insert_option(std::span<const std::string_view> words,
+                                                                      std::size_t& at, InsertWords& taken,
+                                                                      InsertRequest& request) {
+  const std::optional<InsertOption> option = insert_option(words[at]);
+  if (!option) {
     std::optional<Refusal> refused;
-    if (!option && window.take(words, at, refused)) {
-      if (refused) return *refused;
-      continue;
-    }
-    if (!option) return Refusal{text::insert_unknown_word};
-    expansion_given = expansion_given || *option == InsertOption::expansion;
-    if (takes_value(*option)) {
-      if (++at == words.size()) return TooFewWords{};
-      if (const auto refusal = store_insert_value(*option, words[at], request.options)) return *refusal;
-    }
-    nonscaling = nonscaling || *option == InsertOption::nonscaling;
-    if (*option == InsertOption::nocreate) request.create = false;
+    if (!taken.window.take(words, at, refused)) return Refusal{text::insert_unknown_word};
+    if (refused) return *refused;
+    return {};
+  }
+  taken.expansion_given = taken.expansion_given || *option == InsertOption::expansion;
+  taken.nonscaling = taken.nonscaling || *option == InsertOption::nonscaling;
+  if (*option == InsertOption::nocreate) request.create = false;
+  if (!takes_value(*option)) return {};
+  if (++at == words.size()) return TooFewWords{};
+  if (const auto refusal = store_insert_value(*option, words[at], request.options)) return *refusal;
+  return {};
+}
+
+}  // namespace
+
+std::variant<InsertRequest, Refusal, TooFewWords> parse_insert(std::span<const std::string_view> words,
+                                                               const bloom::FilterOptions& defaults) {
+  InsertRequest request{.options = defaults, .create = true, .items = {}, .window = {}};
+  InsertWords taken;
+  for (std::size_t at = 0; at < words.size(); ++at) {
     // All words behind ITEMS are items, also those that read like an option.
-    if (*option == InsertOption::items) {
+    if (insert_option(words[at]) == InsertOption::items) {
       request.items = words.subspan(at + 1);
       break;
     }
+    const auto outcome = take_insert_option(words, at, taken, request);
+    if (const auto* const refusal = std::get_if<Refusal>(&outcome)) return *refusal;
+    if (std::holds_alternative<TooFewWords>(outcome)) return TooFewWords{};
   }
   if (request.items.empty()) return TooFewWords{};
-  if (nonscaling) request.options.expansion = 0;
-  if (const auto refusal = store(window.options(request.options, expansion_given), request.window))
+  if (taken.nonscaling) request.options.expansion = 0;
+  if (const auto refusal =
+          store(taken.window.options(request.options, taken.expansion_given), request.window))
     return *refusal;
   return request;
 }

@@ -29,10 +29,15 @@ std::uint64_t whole_stripes(std::uint64_t block_count) {
   return (block_count + stripes - 1) / stripes * stripes;
 }
 
+// The bits of a lane in a line.
+std::uint32_t lane_bits_of(std::uint32_t lanes) {
+  return word_bits / lanes * lane_line_words;
+}
+
 // With so many zones. Nothing where it would be too large.
 std::optional<LanePlan> plan_zones(const LayerRequest& request, std::uint32_t lanes, std::uint32_t zones,
                                    std::uint64_t bytes_max) {
-  const std::uint32_t lane_bits = word_bits / lanes * lane_line_words;
+  const std::uint32_t lane_bits = lane_bits_of(lanes);
   const auto zone =
       plan_layer_of({.capacity = request.capacity, .error_rate = std::pow(request.error_rate, 1.0 / zones)},
                     lane_bits, std::min(zone_probes_max, probe_count_max / zones), bytes_max);
@@ -143,7 +148,7 @@ bool is_possible(const LanePlan& plan, std::uint32_t lanes) {
 
 double lane_rate(const LanePlan& plan, std::uint32_t lanes, std::uint64_t item_count) {
   const double of_zone = layer_rate({.block_count = static_cast<double>(plan.block_count * plan.zone_lines),
-                                     .block_bits = static_cast<double>(word_bits / lanes * lane_line_words),
+                                     .block_bits = static_cast<double>(lane_bits_of(lanes)),
                                      .probe_count = plan.probes},
                                     static_cast<double>(item_count))
                              .mean;

@@ -108,6 +108,29 @@ FilterLook look_at(const cuckoo::RedisFilter& filter, FilterDetail detail) {
   return done(std::move(detail));
 }
 
+// --- filters that forget ----------------------------------------------------------------------------------
+
+FilterLook look_at(const bloom::WindowFilter& filter, FilterDetail detail, WallTime now) {
+  bloom::WindowFilter::State state = filter.state(now);
+  SeenFilter& seen = detail.seen;
+  seen.capacity = filter.capacity();
+  seen.item_count = filter.item_count(now);
+  seen.byte_count = filter.byte_count();
+  seen.layer_count = state.layers.size();
+  seen.expansion = filter.options().expansion;
+  seen.fill =
+      static_cast<double>(seen.item_count) / static_cast<double>(std::max<std::uint64_t>(seen.capacity, 1));
+  seen.false_positive_rate = state.error_rate;
+  seen.rate_asked = filter.options().error_rate;
+  std::vector<SeenWindowLayer> layers;
+  for (const auto& layer : state.layers)
+    layers.push_back({.figures = layer, .lanes = filter.options().lanes()});
+  detail.layers = std::move(layers);
+  detail.window = filter.options();
+  detail.generations = std::move(state.generations);
+  return done(std::move(detail));
+}
+
 }  // namespace
 
 std::string_view name_of_filter(Kind kind) {
@@ -115,6 +138,7 @@ std::string_view name_of_filter(Kind kind) {
     case Kind::bloom: return "bloom";
     case Kind::cuckoo: return "cuckoo";
     case Kind::redis_cuckoo: return "redisbloom_cuckoo";
+    case Kind::window: return "window";
     case Kind::string: break;
   }
   SEPAL_ASSERT(false, "a value that is no filter is shown");
@@ -135,6 +159,8 @@ FilterLook look_at_filter(const keyspace::Keyspace& keyspace, keyspace::Database
   if (const auto* const filter = value::as<cuckoo::Filter>(found)) return look_at(*filter, std::move(detail));
   if (const auto* const filter = value::as<cuckoo::RedisFilter>(found))
     return look_at(*filter, std::move(detail));
+  if (const auto* const filter = value::as<bloom::WindowFilter>(found))
+    return look_at(*filter, std::move(detail), now);
   return {};
 }
 
@@ -144,7 +170,8 @@ std::uint64_t filter_bytes(const keyspace::Keyspace& keyspace, keyspace::Databas
   switch (found->kind()) {
     case Kind::bloom:
     case Kind::cuckoo:
-    case Kind::redis_cuckoo: return value::row_of(*found).byte_count(*found);
+    case Kind::redis_cuckoo:
+    case Kind::window: return value::row_of(*found).byte_count(*found);
     case Kind::string: break;
   }
   return 0;

@@ -166,6 +166,29 @@ void write_layer(const SeenRedisLayer& layer, JsonWriter& to) {
   to.name("buckets").number(layer.buckets).name("slots").number(layer.slots).name("fill").number(layer.fill);
 }
 
+void write_layer(const SeenWindowLayer& layer, JsonWriter& to) {
+  const auto& [plan, items, rate] = layer.figures;
+  to.name("capacity").number(plan.capacity).name("items").number(items);
+  to.name("bytes").number(plan.byte_count(layer.lanes));
+  to.name("zones").number(std::uint64_t{plan.zones}).name("probes").number(std::uint64_t{plan.probes});
+  to.name("planned_rate").number(plan.error_rate * layer.lanes).name("rate").number(rate);
+}
+
+// Times are milliseconds since 1970, the begins of generations.
+void write_window(const bloom::WindowOptions& options,
+                  const std::vector<bloom::WindowFilter::Generation>& generations, JsonWriter& to) {
+  to.name("window").begin_object();
+  options.of_last() ? to.name("milliseconds").null() : to.name("milliseconds").number(options.milliseconds);
+  to.name("asked_items").number(options.capacity).name("refresh").number(std::uint64_t{options.refresh});
+  to.name("generations").begin_array();
+  for (const auto& generation : generations) {
+    to.begin_array();
+    generation.begin ? to.number(*generation.begin) : to.null();
+    to.number(generation.items).end_array();
+  }
+  to.end_array().end_object();
+}
+
 void write_layers(const SeenLayers& layers, JsonWriter& to) {
   to.name("layer_list").begin_array();
   std::visit(
@@ -261,6 +284,7 @@ std::string filter_json(const FilterDetail& detail) {
   to.begin_object();
   for (const Column& column : filter_columns) column.write(detail.seen, to.name(column.name));
   write_layers(detail.layers, to);
+  if (detail.window) write_window(*detail.window, detail.generations, to);
   const auto* const bloom_layers = std::get_if<std::vector<SeenBloomLayer>>(&detail.layers);
   if (bloom_layers != nullptr && !bloom_layers->empty()) write_curve(*bloom_layers, to);
   to.name("history").begin_array();

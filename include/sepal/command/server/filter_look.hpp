@@ -6,6 +6,7 @@
 #include <sepal/bloom/commands/filter_facts.hpp>
 #include <sepal/bloom/filter/measure.hpp>
 #include <sepal/bloom/plan/layer_plan.hpp>
+#include <sepal/bloom/window/window_filter.hpp>
 #include <sepal/cuckoo/native/filter.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/value/value.hpp>
@@ -31,8 +32,9 @@ struct SeenFilter {
   std::uint64_t item_count = 0;
   std::uint64_t byte_count = 0;  // of memory
   std::uint64_t layer_count = 0;
-  std::uint32_t expansion = 0;     // 0: it does not grow
-  double fill = 0;                 // the share of its bits that are set, or of its slots that are taken
+  std::uint32_t expansion = 0;  // 0: it does not grow
+  double fill =
+      0;  // the share of its bits that are set, of its slots that are taken, or of its room that items have
   double false_positive_rate = 0;  // now
   std::optional<double> rate_asked;
   std::optional<double> item_estimate;         // different items that a Bloom filter was given
@@ -41,7 +43,7 @@ struct SeenFilter {
   std::optional<bloom::Usage::Sums> usage;  // of a big Bloom filter
 };
 
-// What metrics and page call a kind of filter: "bloom", "cuckoo", "redisbloom_cuckoo".
+// What metrics and page call a kind of filter: "bloom", "cuckoo", "redisbloom_cuckoo", "window".
 [[nodiscard]] std::string_view name_of_filter(value::Kind kind);
 
 // A filter as it was, some time ago.
@@ -61,22 +63,29 @@ struct SeenRedisLayer {
   std::uint64_t slots = 0;
   double fill = 0;
 };
+struct SeenWindowLayer {
+  bloom::WindowFilter::LayerFigures figures;
+  std::uint32_t lanes = 0;
+};
 // Oldest first.
 using SeenLayers = std::variant<std::vector<SeenBloomLayer>, std::vector<cuckoo::Filter::LayerFigures>,
-                                std::vector<SeenRedisLayer>>;
+                                std::vector<SeenRedisLayer>, std::vector<SeenWindowLayer>>;
 
 // One filter, looked at now. A value, as SeenFilter.
 struct FilterDetail {
   SeenFilter seen;
   SeenLayers layers;
+  // Of a filter that forgets.
+  std::optional<bloom::WindowOptions> window{};
+  std::vector<bloom::WindowFilter::Generation> generations{};  // newest first
   std::vector<HistoryPoint> history;  // oldest first; empty if the filter is not watched
 };
 
 // The second step of a look at a filter: reads at most about `bytes_max` of its bits, outside the gate.
 // Called once. Holds the filter.
 using FilterLook = std::function<FilterDetail(std::uint64_t bytes_max)>;
-// Shared. The first step. Empty if the key names no filter. Of a filter that deletes it is the whole look:
-// some nanoseconds for each cell, or a sample of the slots.
+// Shared. The first step. Empty if the key names no filter. Of a filter that deletes or forgets it is the
+// whole look: some nanoseconds for each cell, or a sample of the slots.
 [[nodiscard]] FilterLook look_at_filter(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key,
                                         WallTime now, SteadyTime steady_now);
 // Shared. The memory of the filter that the key names; 0 if it names none.
