@@ -516,7 +516,7 @@ WindowFilter::State WindowFilter::state(WallTime now) const {
 // A reader has the layers of its instant.
 class WindowFilter::FrozenLayers final : public value::Still {
  public:
-  explicit FrozenLayers(const std::vector<std::shared_ptr<WindowLayer>>& layers) : layers_(layers) {}
+  explicit FrozenLayers(std::vector<std::shared_ptr<WindowLayer>> layers) : layers_(std::move(layers)) {}
 
  private:
   std::vector<std::shared_ptr<WindowLayer>> layers_;

@@ -172,7 +172,7 @@ Next add(Context& context, const Addition& addition) {
 void look_up(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
   context.stats.items_asked.add(items.size());
   const value::Value* const found_value = find_counted(context, context.words[1], requests);
-  const Filter* const filter = value::as<Filter>(found_value);
+  const auto* const filter = value::as<Filter>(found_value);
   if (filter == nullptr) return look_up_other(context, found_value, items, present);
   filter->contains(items, present);
   // Most requests have one item, and a loop would cost them more than they can pay.
