@@ -179,7 +179,10 @@ void write_window(const bloom::WindowOptions& options,
                   const std::vector<bloom::WindowFilter::Generation>& generations, JsonWriter& to) {
   to.name("window").begin_object();
   options.of_last() ? to.name("milliseconds").null() : to.name("milliseconds").number(options.milliseconds);
-  to.name("asked_items").number(options.capacity).name("refresh").number(std::uint64_t{options.refresh ? 1U : 0U});
+  to.name("asked_items")
+      .number(options.capacity)
+      .name("refresh")
+      .number(std::uint64_t{options.refresh ? 1U : 0U});
   to.name("generations").begin_array();
   for (const auto& generation : generations) {
     to.begin_array();

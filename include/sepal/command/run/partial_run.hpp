@@ -49,19 +49,19 @@ class PartialRun {
     [[nodiscard]] virtual std::uint64_t byte_count() const = 0;
   };
 
-  std::size_t next_word = 0;             // where the next part begins; 0: no part has run, or it is not cut
-  std::uint64_t cursor = 0;              // how far a handler has come that scans, or copies
-  std::uint64_t counted = 0;             // by a handler that counts
-  std::uint64_t keys_left = 0;           // of a handler that scans: how many it is to visit
-  std::vector<std::string> keys;         // of a handler that scans: those that it visits now
-  std::size_t next_key = 0;              // of these, the next one
-  Matching matching;                     // of that key with the pattern, which goes on in the next part
-  std::size_t pattern_word = 0;          // the word that keys have to match; 0: none
-  std::size_t type_word = 0;             // the word that names the type of keys; 0: none
-  resp::Reply elements;                  // of the reply's array, since the last keep()
-  std::size_t element_count = 0;         // of the reply's array
-  std::vector<resp::Piece> pieces;       // of the reply, before `elements`
-  std::string bytes;                     // of the request, copied by a handler that needs them later
+  std::size_t next_word = 0;        // where the next part begins; 0: no part has run, or it is not cut
+  std::uint64_t cursor = 0;         // how far a handler has come that scans, or copies
+  std::uint64_t counted = 0;        // by a handler that counts
+  std::uint64_t keys_left = 0;      // of a handler that scans: how many it is to visit
+  std::vector<std::string> keys;    // of a handler that scans: those that it visits now
+  std::size_t next_key = 0;         // of these, the next one
+  Matching matching;                // of that key with the pattern, which goes on in the next part
+  std::size_t pattern_word = 0;     // the word that keys have to match; 0: none
+  std::size_t type_word = 0;        // the word that names the type of keys; 0: none
+  resp::Reply elements;             // of the reply's array, since the last keep()
+  std::size_t element_count = 0;    // of the reply's array
+  std::vector<resp::Piece> pieces;  // of the reply, before `elements`
+  std::string bytes;                // of the request, copied by a handler that needs them later
   std::unique_ptr<Own> own;
   std::chrono::nanoseconds duration{0};  // of the parts so far
 
