@@ -293,7 +293,8 @@ void JournaledWorld::write_chunk(std::mt19937_64& random, keyspace::Mutator& mut
   writers::write(mutator, key, filter, random() % (slots - length + 1), bytes);
 }
 
-// COPY and RESTORE of whatever filter that deletes or forgets there is; null: there is none under a key that was drawn.
+// COPY and RESTORE of whatever filter that deletes or forgets there is; null: there is none under a key that
+// was drawn.
 value::ValuePtr JournaledWorld::copy_of_cuckoo(std::mt19937_64& random, const Model& model,
                                                ModelFilter& known) {
   if (strings_ == Strings::longer && below(random, 4) == 0) {
