@@ -81,22 +81,9 @@ bool add_each(Mutator& changes, DatabaseKey key, WindowFilter& filter,
               std::span<const std::string_view> items, WallTime now, AddOutcomes& outcomes) noexcept {
   changes.note_change();
   outcomes.clear();
-  while (outcomes.size() < items.size()) {
-    const auto left = items.subspan(outcomes.size());
-    bool done = false;
-    if (changes.log() == nullptr) {
-      done = filter.add_each(left, now, outcomes, nullptr);
-    } else {
-      KeyRecorder recorder(*changes.log(), key, filter);
-      done = filter.add_each(left, now, outcomes, &recorder);
-    }
-    // Without its key, it takes no further item.
-    if (!done) return !outcomes.empty();
-    if (outcomes.back().refusal == Filter::Refusal::none) return true;
-    outcomes.back().refusal = filter.refusal();
-    if (filter.refusal() == Filter::Refusal::full) return true;
-  }
-  return true;
+  if (changes.log() == nullptr) return filter.add_each(items, now, filter.refusal(), outcomes, nullptr);
+  KeyRecorder recorder(*changes.log(), key, filter);
+  return filter.add_each(items, now, filter.refusal(), outcomes, &recorder);
 }
 
 Result<WindowFilter*> create(Mutator& changes, DatabaseKey key, const WindowCreation& creation,

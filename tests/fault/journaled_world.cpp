@@ -210,9 +210,9 @@ void JournaledWorld::change_filters(std::mt19937_64& random, Model& model, const
     change_mirror(random, model);
   } else if (below(random, 12) < strings_of_twelve) {
     change_string(random, model, kind.in_transaction);
-  } else if (const std::uint32_t of_three = below(random, 3); of_three == 0) {
+  } else if (const std::uint32_t of_four = below(random, 4); of_four == 0) {
     change_window(random, model);
-  } else if (of_three == 1) {
+  } else if (of_four == 1) {
     change_cuckoo(random, model, kind.in_transaction);
   } else {
     add(random, model, kind.in_transaction);
@@ -516,13 +516,13 @@ bool JournaledWorld::holds_key(keyspace::DatabaseKey key, const ModelFilter& kno
   const auto* const filter = value::as<bloom::Filter>(value);
   const auto* const string = value::as<strings::String>(value);
   if (known.string) return string != nullptr && string->text() == *known.string;
+  const auto* const window = value::as<bloom::WindowFilter>(value);
   if (known.window) {
-    const auto* const window = value::as<bloom::WindowFilter>(value);
     return window != nullptr &&
            is_like(*window, *known.window, next != nullptr && next->window ? &*next->window : nullptr);
   }
   if (known.cuckoo)
-    return filter == nullptr && string == nullptr &&
+    return filter == nullptr && string == nullptr && window == nullptr &&
            is_like(*value, *known.cuckoo, next != nullptr && next->cuckoo ? &*next->cuckoo : nullptr);
   if (filter == nullptr || filter->item_count() < known.item_count) return false;
   const std::uint64_t most = next != nullptr ? next->item_count : known.item_count;

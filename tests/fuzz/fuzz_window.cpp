@@ -62,7 +62,7 @@ void change(WindowFilter& filter, Step step, std::uint8_t number, std::uint64_t&
     case Step::add: break;
   }
   std::vector<WindowFilter::AddOutcome> outcomes;
-  require(filter.add_each({&view, 1}, at(now), outcomes, nullptr));
+  require(filter.add_each({&view, 1}, at(now), WindowFilter::Refusal::full, outcomes, nullptr));
   require(outcomes.size() == 1);
   if (present) require(!outcomes.front().added);
   if (outcomes.front().refusal != WindowFilter::Refusal::none) return;

@@ -143,8 +143,31 @@ function adviseCuckoo(filter) {
   };
 }
 
+function windowReplacement(filter) {
+  const window = filter.window, next = quoted(filter, ":next");
+  const time = window.milliseconds === null ? "LAST" : `WINDOW ${window.milliseconds / 1000}`;
+  const generations = window.generations.length - 1;
+  const line = `BF.RESERVE ${next} ${filter.asked} ${rounded(Math.max(filter.items, window.asked_items))} ${time}${generations === 4 ? "" : ` GENERATIONS ${generations}`}${window.refresh ? " REFRESH" : ""}`;
+  return [
+    { text: "Reserve another filter beside it:", code: line },
+    { text: "Let your clients add to both for one window: BF.MIRROR does not know filters that forget.", code: "" },
+    { text: "Swap the two:", code: `RENAME ${next} ${quoted(filter)}` },
+  ];
+}
+
+function adviseWindow(filter) {
+  const state = stateOf(filter);
+  const has = filter.items === 0 ? "It remembers no items." : `It remembers ${count(filter.items)} items. It wrongly says "maybe" for ${oneIn(filter.rate)} absent items; ${oneIn(filter.asked)} was asked for.`;
+  if (state === "overfilled")
+    return { state, why: has, what: "It had more items than it has room for. What it forgets makes room again; a larger filter keeps the rate:", steps: windowReplacement(filter) };
+  if (filter.layers >= LAYERS_MANY)
+    return { state, why: `${has} It has grown, so a look-up of an absent item searches ${filter.layers} layers.`, what: "Nothing has to be done: all layers but the newest go when their items are forgotten.", steps: [] };
+  return { state, why: has, what: "Nothing has to be done.", steps: [] };
+}
+
 // { state, why, what, steps }
 export function advise(filter) {
+  if (filter.kind === "window") return adviseWindow(filter);
   if (deletes(filter)) return adviseCuckoo(filter);
   const state = stateOf(filter);
   const room = `It has about ${count(filter.estimate)} different items, and room for ${count(filter.capacity)}.`;

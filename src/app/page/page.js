@@ -167,7 +167,24 @@ function adviceOf(filter) {
     steps.length ? make("ol", {}, ...steps.map((step) => make("li", {}, step.text, step.code ? " " : "", step.code ? make("code", {}, step.code) : ""))) : null);
 }
 
+function windowFactsOf(filter) {
+  const window = filter.window;
+  const last = window.milliseconds === null;
+  const facts = [
+    ["Items remembered", exact(filter.items)], ["Kind", KINDS[filter.kind]],
+    ["Remembers", last ? `the last ${exact(window.asked_items)} items` : `${duration(window.milliseconds / 1000)}, for up to ${exact(window.asked_items)} items`],
+    ["Time runs from", last ? "" : window.refresh ? "the last add" : "the first add"],
+    ["False positives now", `${percent(filter.rate)} (${oneIn(filter.rate)})`],
+    ["Asked for", `${percent(filter.asked)} (${oneIn(filter.asked)})`],
+    ["Room taken", percent(filter.fill)],
+    ["Memory", bytes(filter.bytes)], ["Bits of memory an item", filter.items === 0 ? "none yet" : (8 * filter.bytes / filter.items).toFixed(1)],
+    ["When a generation is full", last ? "the next one begins" : filter.expansion === 0 ? "refuses items until the next one begins" : `grows, times ${filter.expansion}`],
+  ].filter(([, value]) => value !== "");
+  return facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)));
+}
+
 function factsOf(filter) {
+  if (filter.kind === "window") return windowFactsOf(filter);
   const forecast = filter.items >= filter.capacity ? "it is" : filter.full_in === null ? "not foreseen" : `in ${duration(filter.full_in)}`;
   const bloom = filter.kind === "bloom";
   const own = filter.kind === "cuckoo";
@@ -326,7 +343,7 @@ function timeOf(seconds) {
 
 function showWindowPlan(plan, items, rate, expansion, window) {
   const kept = window.seconds === null
-    ? `It keeps the last ${exact(items)} items, and at most ${exact(items + plan.generation_items)}.`
+    ? `It keeps the last ${exact(items)} items, and at most ${exact(plan.generation_items * (window.generations + 1))}.`
     : `It keeps an item for at least ${timeOf(window.seconds)}, and for at most ${timeOf(window.seconds + plan.generation_seconds)}.`;
   const full = window.seconds === null ? "" : ` A generation of ${timeOf(plan.generation_seconds)} with more than ${exact(plan.generation_items)} items ${expansion ? "gets a further layer" : "refuses the rest"}.`;
   at("plan-result").replaceChildren(

@@ -26,6 +26,8 @@ constexpr std::uint64_t first_generation = lanes_max;
 // No clock comes so far, so generations can be counted on from here.
 constexpr std::uint64_t generation_max = std::uint64_t{1} << 62;
 constexpr std::uint64_t growth_pause_milliseconds = 1000;
+// Behind it is no time that a clock tells.
+constexpr std::uint64_t milliseconds_max = std::uint64_t{1} << 53;
 
 std::uint64_t milliseconds_of(WallTime time) {
   const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
@@ -235,7 +237,8 @@ WindowFilter::Put WindowFilter::put(std::uint64_t hash, Adding& adding, Fingerpr
       continue;
     }
     newest_layer().set(hash, live);
-    if (last) items_[*last % live.lanes].fetch_sub(1, std::memory_order_relaxed);
+    if (last && newest_generation() - *last < live.lanes)
+      items_[*last % live.lanes].fetch_sub(1, std::memory_order_relaxed);
     adding.count_item();
     record = entry_of({.hash = hash,
                        .generation = live.generation,
@@ -267,7 +270,9 @@ void WindowFilter::add_all(std::span<const std::string_view> items, Adding& addi
 
 bool WindowFilter::try_add(std::span<const std::string_view> items, WallTime now, std::span<bool> added,
                            value::AddRecorder* recorder) {
-  if (drop_due_.load(std::memory_order_relaxed)) [[unlikely]]
+  // A filter that may not grow answers "full" if there is no place. So adds to it claim no place ahead that
+  // they may not need: they use add_each().
+  if (drop_due_.load(std::memory_order_relaxed) || (!options_.of_last() && !may_grow(now))) [[unlikely]]
     return false;
   const std::uint64_t generation = reach(generation_at(now));
   // Where generations end by their items, places are claimed one by one, so that each ends with its last.
@@ -310,18 +315,20 @@ std::uint64_t WindowFilter::places_for(std::span<const std::string_view> items,
 }
 
 bool WindowFilter::may_grow(WallTime now) const {
-  return options_.expansion != 0 && !options_.of_last() &&
-         milliseconds_of(now) >= may_grow_at_.load(std::memory_order_relaxed);
+  if (options_.expansion == 0 || options_.of_last()) return false;
+  const std::uint64_t pause_ends = may_grow_at_.load(std::memory_order_relaxed);
+  // A clock that went back ends the pause as well.
+  return milliseconds_of(now) >= pause_ends || pause_ends - milliseconds_of(now) > growth_pause_milliseconds;
 }
 
-bool WindowFilter::add_each(std::span<const std::string_view> items, WallTime now,
+bool WindowFilter::add_each(std::span<const std::string_view> items, WallTime now, Refusal no_room,
                             std::vector<AddOutcome>& outcomes, value::AddRecorder* recorder) {
   if (recorder != nullptr && !recorder->begin()) return false;
   Adding adding(*this, reach(generation_at(now)), std::nullopt);
   add_all(items, adding, recorder, [&](Put outcome) {
     outcomes.push_back(
-        {.added = outcome == Put::added, .refusal = outcome == Put::no_room ? Refusal::full : Refusal::none});
-    return outcome != Put::no_room;
+        {.added = outcome == Put::added, .refusal = outcome == Put::no_room ? no_room : Refusal::none});
+    return outcomes.back().refusal != Refusal::full;
   });
   return true;
 }
@@ -400,6 +407,7 @@ Filter::Refusal WindowFilter::grow(WallTime now, const value::Limits& limits,
   if (tell) tell(newest_generation(), *plan);
   layers_.push_back(std::move(*layer));
   ++next_number_;
+  may_grow_at_.store(0, std::memory_order_relaxed);
   share_out_stripes();
   return Refusal::none;
 }
@@ -486,7 +494,9 @@ WindowFilter::State WindowFilter::state(WallTime now) const {
   const auto begin_of = [&](std::uint64_t generation) -> std::optional<std::uint64_t> {
     if (options_.of_last()) return std::nullopt;
     const std::uint64_t since = std::max(generation, first_generation) - first_generation;
-    return (since * options_.milliseconds + options_.generations - 1) / options_.generations;
+    const auto milliseconds = checked_multiply(since, options_.milliseconds);
+    if (!milliseconds || *milliseconds > milliseconds_max) return std::nullopt;
+    return (*milliseconds + options_.generations - 1) / options_.generations;
   };
   State state;
   for (std::uint64_t age = 0; age < live.lanes; ++age) {

@@ -74,6 +74,8 @@ void WindowLayer::end_find(const SoughtItems& items, const LiveStamps& live,
 }
 
 bool WindowLayer::claim(std::uint32_t lane, std::uint64_t count) {
+  // Also where a lane has more than its plan, because a generation began within a request.
+  if (count == 0) return true;
   std::uint64_t taken = taken_[lane].load(std::memory_order_relaxed);
   do {
     if (taken > plan_.capacity || count > plan_.capacity - taken) return false;

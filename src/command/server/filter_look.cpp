@@ -118,8 +118,10 @@ FilterLook look_at(const bloom::WindowFilter& filter, FilterDetail detail, WallT
   seen.byte_count = filter.byte_count();
   seen.layer_count = state.layers.size();
   seen.expansion = filter.options().expansion;
-  seen.fill =
-      static_cast<double>(seen.item_count) / static_cast<double>(std::max<std::uint64_t>(seen.capacity, 1));
+  // All generations that are remembered have room, one more than those of a window.
+  const double room =
+      static_cast<double>(seen.capacity) * filter.options().lanes() / filter.options().generations;
+  seen.fill = std::min(1.0, static_cast<double>(seen.item_count) / std::max(room, 1.0));
   seen.false_positive_rate = state.error_rate;
   seen.rate_asked = filter.options().error_rate;
   std::vector<SeenWindowLayer> layers;

@@ -31,7 +31,7 @@ std::uint64_t bytes_of(const WindowOptions& options, const LanePlan& plan) {
 
 // The most that is kept: a window and a generation.
 std::string kept_at_most(const WindowOptions& options) {
-  if (options.of_last()) return format("%llu items", wide(options.capacity + options.generation_items()));
+  if (options.of_last()) return format("%llu items", wide(options.lanes() * options.generation_items()));
   return time_text(options.milliseconds + options.milliseconds / options.generations);
 }
 

@@ -80,7 +80,7 @@ bool add(WindowFilter& filter, std::uint64_t number, std::uint64_t now, Journal*
   for (;;) {
     std::vector<Filter::AddOutcome> outcomes;
     collected.entries.clear();
-    REQUIRE(filter.add_each({&view, 1}, at(now), outcomes, &collected));
+    REQUIRE(filter.add_each({&view, 1}, at(now), WindowFilter::Refusal::full, outcomes, &collected));
     keep();
     if (outcomes.front().refusal == Filter::Refusal::none) return outcomes.front().added;
     const auto grown = filter.grow(at(now), no_limits, [&](std::uint64_t generation, const LanePlan& plan) {

@@ -34,7 +34,7 @@ WindowFilterPtr forgetting(std::uint64_t capacity, std::uint64_t milliseconds, s
     const std::string item = std::to_string(i);
     const std::string_view items[] = {item};
     outcomes.clear();
-    (void)filter->add_each(items, now, outcomes, nullptr);
+    (void)filter->add_each(items, now, WindowFilter::Refusal::full, outcomes, nullptr);
     if (outcomes.back().refusal == Filter::Refusal::full)
       REQUIRE(filter->grow(now, window_limits, {}) == Filter::Refusal::none);
   }

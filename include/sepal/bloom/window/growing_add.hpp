@@ -25,7 +25,7 @@ void add_with_growth(WindowFilter& filter, std::span<const std::string_view> ite
   value::CollectedEntries collected;
   while (outcomes.size() < items.size()) {
     collected.entries.clear();
-    (void)filter.add_each(items.subspan(outcomes.size()), now, outcomes, &collected);
+    (void)filter.add_each(items.subspan(outcomes.size()), now, Refusal::full, outcomes, &collected);
     teller.items(std::span<const Fingerprint>(collected.entries));
     if (outcomes.back().refusal != Refusal::full) return;
     Refusal refusal = filter.refusal();

@@ -73,8 +73,8 @@ class WindowFilter final : public value::Value {
   [[nodiscard]] const WindowOptions& options() const { return options_; }
   void contains(std::span<const std::string_view> items, WallTime now, std::span<bool> present) const;
 
-  // Adds all items. False, with nothing done: the filter has to grow, an old layer is to be dropped, or the
-  // recorder refuses. `recorder` may be null.
+  // Adds all items. False, with nothing done: the filter has to grow, or may not, an old layer is to be
+  // dropped, or the recorder refuses. `recorder` may be null.
   [[nodiscard]] bool try_add(std::span<const std::string_view> items, WallTime now, std::span<bool> added,
                              value::AddRecorder* recorder);
   // Whether a filter without room may grow now. One that was refused memory, or a layer, is not asked again
@@ -84,10 +84,11 @@ class WindowFilter final : public value::Value {
   [[nodiscard]] bool has_old_layers() const { return drop_due_.load(std::memory_order_relaxed); }
   // What an item is told that finds no room in a filter that may not grow.
   [[nodiscard]] Refusal refusal() const { return refusal_.load(std::memory_order_relaxed); }
-  // Adds item after item, without growing, and appends what became of each. Ends behind the first one that
-  // finds no room: its refusal is `full`. False, with nothing done: the recorder refuses.
-  bool add_each(std::span<const std::string_view> items, WallTime now, std::vector<AddOutcome>& outcomes,
-                value::AddRecorder* recorder);
+  // Adds item after item, without growing, and appends what became of each. An item that finds no room is
+  // refused with `no_room`; if that is `full`, it is the last one. False, with nothing done: the recorder
+  // refuses.
+  bool add_each(std::span<const std::string_view> items, WallTime now, Refusal no_room,
+                std::vector<AddOutcome>& outcomes, value::AddRecorder* recorder);
 
   // Items of the generations that are live then; each counts in the one in which it was added or renewed
   // last.
@@ -163,7 +164,7 @@ class WindowFilter final : public value::Value {
   [[nodiscard]] bool fresh() const;
   void small_pages(std::vector<value::SmallPages>& to) const;
   [[nodiscard]] const WindowLayer& layer(std::uint32_t index) const { return *layers_[index]; }
-  // The latest generation with an add.
+  // The latest generation that an add has reached.
   [[nodiscard]] std::uint64_t newest_generation() const { return newest_.load(std::memory_order_acquire); }
 
  private:
