@@ -12,6 +12,7 @@
 #include <sepal/bloom/window/window_filter.hpp>
 #include <sepal/value/image.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -46,8 +47,11 @@ void check_image(const WindowFilter& filter) {
   require(value::as<WindowFilter>(**again).item_count() == filter.item_count());
 }
 
+// The last time that a clock of nanoseconds can tell is a little behind this one.
+constexpr std::uint64_t latest_ms = 9'000'000'000'000;
+
 WallTime at(std::uint64_t milliseconds) {
-  return WallTime(std::chrono::milliseconds(milliseconds));
+  return WallTime(std::chrono::milliseconds(std::min(milliseconds, latest_ms)));
 }
 
 void change(WindowFilter& filter, Step step, std::uint8_t number, std::uint64_t& now) {
@@ -56,7 +60,7 @@ void change(WindowFilter& filter, Step step, std::uint8_t number, std::uint64_t&
   bool present = false;
   filter.contains({&view, 1}, at(now), {&present, 1});
   switch (step) {
-    case Step::pass: now += filter.options().milliseconds / 8 * number; return;
+    case Step::pass: now = std::min(now + filter.options().milliseconds / 8 * number, latest_ms); return;
     case Step::grow: static_cast<void>(filter.grow(at(now), limits, {})); return;
     case Step::ask: static_cast<void>(filter.drop_old_layers()); return;
     case Step::add: break;

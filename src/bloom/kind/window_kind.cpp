@@ -425,7 +425,10 @@ constexpr value::KindRow row{
     .read_head = read_head,
     .make = make,
     .fill_body = [](Value& value, std::uint64_t offset, Bytes from) { in(value).fill_body(offset, from); },
-    .complete = nullptr,
+    .complete = [](Value& value) -> Result<void> {
+      in(value).complete();
+      return {};
+    },
     .freeze = [](const Value& value,
                  std::vector<std::uint64_t>& numbers) { return in(value).freeze(numbers); },
     .head_bytes = head_bytes,

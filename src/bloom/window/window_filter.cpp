@@ -586,6 +586,11 @@ void WindowFilter::fill_body(std::uint64_t offset, std::span<const std::byte> fr
   SEPAL_ASSERT(from.empty(), "a filter is filled with more than it has");
 }
 
+void WindowFilter::complete() {
+  const LiveStamps live(newest_generation(), options_.lanes());
+  for (const auto& layer : layers_) layer->keep_live(live);
+}
+
 bool WindowFilter::repeat(std::span<const Fingerprint> records) {
   LiveStamps live(newest_generation(), options_.lanes());
   for (const Fingerprint& record : records) {

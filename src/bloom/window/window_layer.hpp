@@ -88,6 +88,10 @@ class WindowLayer {
   void copy(std::uint64_t offset, std::span<std::byte> to) const;
   void fill(std::uint64_t offset, std::span<const std::byte> from);
 
+  // Empties the lanes that are not live: those that were copied when they had a later generation. No other
+  // thread knows the layer.
+  void keep_live(const LiveStamps& live);
+
   // --- small pages (value::SmallPages) --------------------------------------------------------------------
 
   [[nodiscard]] bool fresh() const { return fresh_.load(std::memory_order_relaxed); }

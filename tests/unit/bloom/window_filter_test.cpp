@@ -94,6 +94,22 @@ TEST_CASE("heads that no filter has are refused") {
     CHECK_FALSE(value::value_of(std::span(image).first(length), plenty));
 }
 
+TEST_CASE("a copy has nothing of generations that began while it was copied") {
+  const auto filter = made(of_a_second(100));
+  bool added = false;
+  REQUIRE(try_add(*filter, "before", begin_ms, added));
+  const value::Frozen frozen{value::ValuePtr(filter)};
+  REQUIRE(try_add(*filter, "behind", begin_ms + 300, added));
+  const auto copied = frozen.copy(plenty, {});
+  REQUIRE(copied);
+  auto& copy = value::as<WindowFilter>(**copied);
+  CHECK(copy.item_count(at(begin_ms + 300)) == 1);
+  REQUIRE(try_add(copy, "behind", begin_ms + 300, added));
+  CHECK(added);
+  REQUIRE(try_add(copy, "before", begin_ms + 300, added));
+  CHECK_FALSE(added);
+}
+
 TEST_CASE("a growth that is refused is not asked for again at once") {
   const auto filter = made(of_a_second(40));
   bool added = false;

@@ -156,6 +156,9 @@ class WindowFilter final : public value::Value {
   static Result<WindowFilterPtr> restore(const Restored& state, const value::Limits& limits,
                                          value::FilledBy filled_by);
   void fill_body(std::uint64_t offset, std::span<const std::byte> from);
+  // The body is whole. What was added behind the instant of the image, in a later generation, is left out: a
+  // replay brings it.
+  void complete();
   // Repeats grow(). Errors: layer_limit, too_large, out_of_memory.
   Result<void> append_layer(std::uint64_t generation, const LanePlan& plan, const value::Limits& limits);
   // Repeats records. False: the filter could not have made them.
