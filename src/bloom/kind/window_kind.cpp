@@ -37,14 +37,10 @@ constexpr std::string_view window_magic = "SPWF";
 constexpr std::uint16_t window_version = 1;
 constexpr std::size_t fixed_bytes = 8 + window_options_bytes + 16;
 constexpr std::uint8_t refresh_flag = 1;
-// So that neither sums of items nor numbers that are counted on wrap.
-constexpr std::uint64_t items_of_lane_max = std::uint64_t{1} << 56;
-constexpr std::uint64_t layer_number_max = std::uint64_t{1} << 48;
 constexpr std::uint64_t numbered_apart_max = std::uint64_t{1} << entry_layer_bits;
 
 bool is_possible_generation(std::uint64_t generation, std::uint32_t lanes) {
-  constexpr std::uint64_t generation_max = std::uint64_t{1} << 61;
-  return generation >= lanes && generation <= generation_max;
+  return generation >= lanes && generation <= generation_number_max;
 }
 
 WindowFilter& in(Value& value) {
@@ -124,7 +120,8 @@ Result<WindowFilter::LayerState> read_layer(FieldReader& reader, std::uint32_t l
   auto plan = read_shape(reader, capacity, lanes);
   if (!plan) return plan.error();
   layer.plan = *plan;
-  if (layer.number > layer_number_max) return damaged("a layer of a filter that forgets has no number");
+  if (layer.number > window_layer_number_max)
+    return damaged("a layer of a filter that forgets has no number");
   for (std::uint32_t lane = 0; lane < lanes; ++lane) {
     layer.taken[lane] = reader.integer<std::uint64_t>();
     if (layer.taken[lane] > items_of_lane_max)

@@ -23,8 +23,6 @@ namespace {
 // The generation in which the year 1970 began: so the first one of a filter has as many before it as a window
 // has.
 constexpr std::uint64_t first_generation = lanes_max;
-// No clock comes so far, so generations can be counted on from here.
-constexpr std::uint64_t generation_max = std::uint64_t{1} << 62;
 constexpr std::uint64_t growth_pause_milliseconds = 1000;
 // Behind it is no time that a clock tells.
 constexpr std::uint64_t milliseconds_max = std::uint64_t{1} << 53;
@@ -85,8 +83,7 @@ class WindowFilter::Adding {
   void count() {
     if (items_ == 0) return;
     filter_.changes_.fetch_add(items_, std::memory_order_relaxed);
-    if (filter_.newest_generation() - live.generation < live.lanes)
-      filter_.items_[live.current].fetch_add(static_cast<std::int64_t>(items_), std::memory_order_relaxed);
+    if (filter_.newest_generation() - live.generation < live.lanes) filter_.count_items(live.current, items_);
     items_ = 0;
   }
 
@@ -124,6 +121,14 @@ std::uint64_t WindowFilter::generation_at(WallTime now) const {
   if (options_.of_last()) return newest;
   return std::max(newest,
                   first_generation + milliseconds_of(now) * options_.generations / options_.milliseconds);
+}
+
+// A lane that an image brought may count as many as there may be.
+void WindowFilter::count_items(std::uint32_t lane, std::uint64_t count) {
+  const std::int64_t left =
+      static_cast<std::int64_t>(items_of_lane_max) - items_[lane].load(std::memory_order_relaxed);
+  items_[lane].fetch_add(std::clamp<std::int64_t>(left, 0, static_cast<std::int64_t>(count)),
+                         std::memory_order_relaxed);
 }
 
 // Raises the latest generation. Returns it. That is a change: counts of items go down.
@@ -226,7 +231,7 @@ WindowFilter::Put WindowFilter::put(std::uint64_t hash, Adding& adding, Fingerpr
     }
     if (last && (!options_.refresh || *last == live.generation)) return Put::known;
     if (!adding.take_place()) {
-      if (!options_.of_last()) return Put::no_room;
+      if (!options_.of_last() || live.generation >= generation_number_max) return Put::no_room;
       // The generation has all its items.
       (void)reach(live.generation + 1);
       continue;
@@ -377,6 +382,12 @@ std::vector<double> WindowFilter::rates_by_age() const {
   return rates;
 }
 
+// Records have the low bits of a number alone.
+bool WindowFilter::has_layer_number() const {
+  return next_number_ <= window_layer_number_max &&
+         next_number_ - layers_.front()->number() < std::uint64_t{1} << entry_layer_bits;
+}
+
 // As many items as the newest layer has, times the expansion. What a generation has already counts as well:
 // else a filter with an expansion of 1 would grow layer after layer.
 std::uint64_t WindowFilter::next_capacity() const {
@@ -395,7 +406,7 @@ Filter::Refusal WindowFilter::grow(WallTime now, const value::Limits& limits,
     may_grow_at_.store(milliseconds_of(now) + growth_pause_milliseconds, std::memory_order_relaxed);
     return refusal;
   };
-  if (layers_.size() >= limits.layers_max) return refused(Refusal::layer_limit);
+  if (layers_.size() >= limits.layers_max || !has_layer_number()) return refused(Refusal::layer_limit);
   const std::uint64_t items = next_capacity();
   const std::uint64_t held = byte_count();
   if (items == 0 || held > limits.bytes_max) return refused(Refusal::too_large);
@@ -414,11 +425,11 @@ Filter::Refusal WindowFilter::grow(WallTime now, const value::Limits& limits,
 
 Result<void> WindowFilter::append_layer(std::uint64_t generation, const LanePlan& plan,
                                         const value::Limits& limits) {
-  if (generation > generation_max) return fail(Errc::out_of_range);
+  if (generation > generation_number_max) return fail(Errc::out_of_range);
   (void)reach(generation);
   (void)drop_old_layers();
   const std::uint64_t held = byte_count();
-  if (layers_.size() >= limits.layers_max) return fail(Errc::layer_limit);
+  if (layers_.size() >= limits.layers_max || !has_layer_number()) return fail(Errc::layer_limit);
   if (held > limits.bytes_max || WindowLayer::footprint(plan, options_.lanes()) > limits.bytes_max - held)
     return fail(Errc::too_large);
   auto layer = WindowLayer::create(plan, next_number_, options_.lanes(), Paging::huge);
@@ -453,12 +464,15 @@ void WindowFilter::small_pages(std::vector<value::SmallPages>& to) const {
 
 // Of the generations that are live in generation `now`; `newest` is the last one that was counted.
 std::uint64_t WindowFilter::items_in(std::uint64_t newest, std::uint64_t now) const {
-  std::int64_t items = 0;
-  for (std::uint64_t age = 0; age < options_.lanes(); ++age) {
-    const std::uint64_t generation = now - age;
-    if (generation <= newest) items += items_[generation % options_.lanes()].load(std::memory_order_relaxed);
-  }
-  return static_cast<std::uint64_t>(std::max<std::int64_t>(items, 0));
+  std::uint64_t items = 0;
+  for (std::uint64_t age = 0; age < options_.lanes(); ++age)
+    if (now - age <= newest) items += items_of(static_cast<std::uint32_t>((now - age) % options_.lanes()));
+  return items;
+}
+
+// A lane may be below 0, while a renewal is counted before the add that it renews.
+std::uint64_t WindowFilter::items_of(std::uint32_t lane) const {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(items_[lane].load(std::memory_order_relaxed), 0));
 }
 
 std::uint64_t WindowFilter::item_count(WallTime now) const {
@@ -501,10 +515,9 @@ WindowFilter::State WindowFilter::state(WallTime now) const {
   State state;
   for (std::uint64_t age = 0; age < live.lanes; ++age) {
     const std::uint64_t number = live.generation - age;
-    const std::int64_t items =
-        counts(number) ? items_[number % live.lanes].load(std::memory_order_relaxed) : 0;
     state.generations.push_back(
-        {.items = static_cast<std::uint64_t>(std::max<std::int64_t>(items, 0)), .begin = begin_of(number)});
+        {.items = counts(number) ? items_of(static_cast<std::uint32_t>(number % live.lanes)) : 0,
+         .begin = begin_of(number)});
   }
   for (const auto& layer : layers_) {
     LayerFigures figures{.plan = layer->plan()};
@@ -536,12 +549,11 @@ std::unique_ptr<value::Still> WindowFilter::freeze(std::vector<std::uint64_t>& n
   const std::uint32_t lanes = options_.lanes();
   numbers.push_back(newest_generation());
   numbers.push_back(change_count());
-  for (std::uint32_t lane = 0; lane < lanes; ++lane)
-    numbers.push_back(
-        static_cast<std::uint64_t>(std::max<std::int64_t>(items_[lane].load(std::memory_order_relaxed), 0)));
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) numbers.push_back(items_of(lane));
   for (const auto& layer : layers_) {
     numbers.push_back(reinterpret_cast<std::uintptr_t>(layer.get()));
-    for (std::uint32_t lane = 0; lane < lanes; ++lane) numbers.push_back(layer->taken(lane));
+    for (std::uint32_t lane = 0; lane < lanes; ++lane)
+      numbers.push_back(std::min(items_of_lane_max, layer->taken(lane)));
   }
   return std::make_unique<FrozenLayers>(layers_);
 }
@@ -596,7 +608,7 @@ bool WindowFilter::repeat(std::span<const Fingerprint> records) {
   for (const Fingerprint& record : records) {
     const WindowEntry entry = entry_in(record, newest_generation());
     if (entry.renews > options_.generations || entry.generation < live.lanes ||
-        entry.generation > generation_max)
+        entry.generation > generation_number_max)
       return false;
     changes_.fetch_add(1, std::memory_order_relaxed);
     const std::uint64_t newest = reach(entry.generation);
@@ -608,7 +620,7 @@ bool WindowFilter::repeat(std::span<const Fingerprint> records) {
     if (layer == layers_.end()) return false;
     (*layer)->set(entry.hash, live);
     (*layer)->take(live.current, 1);
-    items_[live.current].fetch_add(1, std::memory_order_relaxed);
+    count_items(live.current, 1);
     if (entry.renews != 0 && newest - (entry.generation - entry.renews) < live.lanes)
       items_[(entry.generation - entry.renews) % live.lanes].fetch_sub(1, std::memory_order_relaxed);
   }

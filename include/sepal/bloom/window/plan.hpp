@@ -32,6 +32,11 @@ inline constexpr std::uint64_t generation_milliseconds_min = 100;
 // Ten thousand years of 366 days.
 inline constexpr std::uint64_t window_milliseconds_max = std::uint64_t{10'000} * 366 * 86'400'000;
 
+// No filter gets beyond these by itself. An image may begin there, so what is counted on stops at them.
+inline constexpr std::uint64_t generation_number_max = std::uint64_t{1} << 61;
+inline constexpr std::uint64_t window_layer_number_max = std::uint64_t{1} << 48;
+inline constexpr std::uint64_t items_of_lane_max = std::uint64_t{1} << 56;
+
 // What is asked of a filter. It keeps that as long as it lives.
 struct WindowOptions {
   double error_rate = 0.01;    // over the whole window; in (0, 1)

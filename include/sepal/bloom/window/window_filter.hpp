@@ -191,6 +191,9 @@ class WindowFilter final : public value::Value {
   [[nodiscard]] std::uint64_t places_for(std::span<const std::string_view> items,
                                          const LiveStamps& live) const;
   [[nodiscard]] std::uint64_t next_capacity() const;
+  [[nodiscard]] bool has_layer_number() const;
+  void count_items(std::uint32_t lane, std::uint64_t count);
+  [[nodiscard]] std::uint64_t items_of(std::uint32_t lane) const;
   [[nodiscard]] bool is_old(const WindowLayer& layer) const;
   [[nodiscard]] std::vector<double> rates_by_age() const;
   void share_out_stripes();
