@@ -28,6 +28,11 @@ WallTime at(std::uint64_t clock) {
   return WallTime(std::chrono::milliseconds(clock));
 }
 
+void pass_time(std::mt19937_64& random, WindowModel& its) {
+  if (its.length != window_ms) return;
+  its.clock += below(random, 20) == 0 ? below(random, 5 * window_ms) : below(random, window_ms / 8);
+}
+
 std::string text_of(std::uint32_t number) {
   return "seen:" + std::to_string(number);
 }
@@ -96,8 +101,7 @@ void JournaledWorld::change_window(std::mt19937_64& random, Model& model) {
     // A save that runs may read a lane that is used again meanwhile. Then its old items are over by the
     // clock, or by the adds since. A crash takes these back, but no clock.
     if (saving_ && its.length != window_ms) return;
-    if (its.length == window_ms && !saving_)
-      its.clock += below(random, 20) == 0 ? below(random, 5 * window_ms) : below(random, window_ms / 8);
+    if (!saving_) pass_time(random, its);
     writers::add_growing(mutator, key, value::as<bloom::WindowFilter>(*found), views, at(its.clock),
                          outcomes);
   }

@@ -108,7 +108,7 @@ void WindowLayer::fill(std::uint64_t offset, std::span<const std::byte> from) {
     *word = load_little_endian<std::uint64_t>(from.data() + at);
 }
 
-void WindowLayer::keep_live(const LiveStamps& live) {
+void WindowLayer::keep_live(const LiveStamps& live) const {
   std::uint32_t* stamp = blocks_.stamps;
   for (std::uint64_t block = 0; block < blocks_.block_count; ++block)
     for (std::uint32_t lane = 0; lane < blocks_.lanes; ++lane, ++stamp)

@@ -90,7 +90,7 @@ class WindowLayer {
 
   // Empties the lanes that are not live: those that were copied when they had a later generation. No other
   // thread knows the layer.
-  void keep_live(const LiveStamps& live);
+  void keep_live(const LiveStamps& live) const;
 
   // --- small pages (value::SmallPages) --------------------------------------------------------------------
 
