@@ -5,9 +5,9 @@
 // version or with other settings, which would plan other layers, makes the same filter, and an add of known
 // items tells them nothing. How the cells of a cuckoo filter grow follows from its items.
 //
-// Of a filter that forgets they are told the records that sepald has in its journal: its first layer and each
-// further one (BF.WINDOWSHAPE), and what was added in which generation (BF.WINDOWADD). So no clock of theirs
-// has a part in it.
+// About a filter that forgets they are told the records that sepald has in its journal: its first layer and
+// each further one (BF.WINDOWSHAPE), and what was added in which generation (BF.WINDOWADD). So no clock of
+// theirs has a part in it.
 #pragma once
 
 #include <sepal/bloom/filter/filter.hpp>

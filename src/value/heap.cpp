@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t line_bytes = 64;  // of a cache
 constexpr std::size_t small_page_bytes = 4096;
-// Of so many bytes the pages come when they are written: to write zeros into a gigabyte takes a second, for
+// The pages of so many bytes come when they are written: to write zeros into a gigabyte takes a second, for
 // which a worker would stop.
 constexpr std::size_t untouched_bytes_min = std::size_t{1} << 20;
 

@@ -91,7 +91,7 @@ void JournaledWorld::change_window(std::mt19937_64& random, Model& model) {
         .expansion = last ? 0U : 1 + below(random, 2),
         .milliseconds = last ? 0 : window_ms,
         .generations = 1 + below(random, 4),
-        // Of the last items, a renewal takes a place as well: replies do not tell.
+        // With the last items, a renewal takes a place as well: replies do not tell.
         .refresh = !last && below(random, 2) == 0};
     known = {.window = WindowModel{.clock = last ? 0 : clock_begin, .length = last ? 16 : window_ms}};
     REQUIRE(writers::create(mutator, key,

@@ -109,8 +109,7 @@ constexpr std::size_t head_bytes_of(std::uint32_t lanes, std::size_t layers) {
 }
 
 bool begins_image(Bytes bytes) {
-  return bytes.size() >= window_magic.size() &&
-         std::ranges::equal(bytes.first(window_magic.size()), std::as_bytes(std::span(window_magic)));
+  return begins_with(bytes, window_magic);
 }
 
 Result<WindowFilter::LayerState> read_layer(FieldReader& reader, std::uint32_t lanes) {

@@ -52,7 +52,7 @@ class WindowFilter::Adding {
   Adding(const Adding&) = delete;
   Adding& operator=(const Adding&) = delete;
 
-  // With the lock of a stripe: whoever has held it before may have been in a later generation.
+  // With the lock of a stripe: the add that held it before may have been in a later generation.
   void follow() {
     const std::uint64_t newest = filter_.newest_generation();
     if (newest == live.generation) return;
@@ -462,7 +462,7 @@ void WindowFilter::small_pages(std::vector<value::SmallPages>& to) const {
 
 // --- figures ----------------------------------------------------------------------------------------------
 
-// Of the generations that are live in generation `now`; `newest` is the last one that was counted.
+// The items of the generations that are live in generation `now`; `newest` is the last one that was counted.
 std::uint64_t WindowFilter::items_in(std::uint64_t newest, std::uint64_t now) const {
   std::uint64_t items = 0;
   for (std::uint64_t age = 0; age < options_.lanes(); ++age)

@@ -58,15 +58,6 @@ Next add_to_window(Context& context, WindowFilter& filter, Items items, AddShape
   return Next::need_alone;
 }
 
-// Makes a filter with items. Nothing, without an answer: another client has made a value meanwhile.
-WindowFilter* make(Context& context, const writers::WindowCreation& creation) {
-  const auto created =
-      writers::create(context.changes, key_of_request(context), creation, context.scratch.outcomes);
-  if (created) return *created;
-  if (created.error().code != Errc::key_exists) context.reply.error(text_of(created.error().code));
-  return nullptr;
-}
-
 Next bf_window(Context& context) {
   const value::Value* const found = find_counted(context, context.words[1]);
   if (found == nullptr) return refuse(context, text::filter_not_found);
@@ -114,10 +105,9 @@ void look_up_other(Context& context, const value::Value* found, Items items, std
 Next make_window(Context& context, writers::WindowCreation creation) {
   if (!context.may_create()) return Next::need_alone;
   creation.now = context.now;
-  const std::size_t before = context.reply.size();
-  if (make(context, creation) != nullptr) return answer_ok(context);
-  if (context.reply.size() == before) context.reply.error(text_of(Errc::key_exists));
-  return Next::done;
+  const auto created =
+      writers::create(context.changes, key_of_request(context), creation, context.scratch.outcomes);
+  return created ? answer_ok(context) : refuse(context, text_of(created.error().code));
 }
 
 // A filter that is there keeps its own options, as always; but one without a window would never forget.
@@ -128,11 +118,13 @@ Next insert_into_window(Context& context, const bloom::InsertRequest& request) {
   }
   if (!request.create) return refuse(context, text::filter_not_found);
   if (!context.may_create()) return Next::need_alone;
-  const std::size_t before = context.reply.size();
-  const WindowFilter* const made =
-      make(context, {.options = *request.window, .items = request.items, .now = context.now});
-  if (made != nullptr) return answer_outcomes(context, *made, AddShape::array);
-  return context.reply.size() == before ? Next::need_alone : Next::done;
+  const auto created = writers::create(
+      context.changes, key_of_request(context),
+      {.options = *request.window, .items = request.items, .now = context.now}, context.scratch.outcomes);
+  if (created) return answer_outcomes(context, **created, AddShape::array);
+  // Another client has made it meanwhile.
+  if (created.error().code == Errc::key_exists) return Next::need_alone;
+  return refuse(context, text_of(created.error().code));
 }
 
 Next answer_debug(Context& context, const WindowFilter& filter) {

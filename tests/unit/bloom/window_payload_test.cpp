@@ -102,7 +102,7 @@ TEST_CASE("a payload that no filter that forgets has is refused") {
   CHECK(code_of(broken) == Errc::damaged);
   CHECK(code_of(payload_with(head + '\0', body)) == Errc::out_of_range);
   CHECK(code_of(payload_with(head, body.substr(8))) == Errc::out_of_range);
-  // Of a later version of Sepal: no row knows it, and that of Bloom filters says so.
+  // A later version of Sepal has written it: no row knows it, and that of Bloom filters says so.
   CHECK(code_of(payload_with(head, body, sepal_encoding + 1)) == Errc::out_of_range);
   CHECK(code_of(payload_of(filter), {.bytes_max = 100, .layers_max = 64}) == Errc::too_large);
 }

@@ -21,7 +21,7 @@ struct InfoFacts {
   std::uint64_t items = 0;
   std::uint32_t expansion = 0;  // 0: none
 };
-// Of a Bloom filter, or of one that forgets. Nothing for another value, or null.
+// The value is a Bloom filter, or one that forgets. Nothing for another value, or null.
 [[nodiscard]] std::optional<InfoFacts> info_of(const value::Value* found, WallTime now);
 
 // A field of BF.INFO.
@@ -40,7 +40,8 @@ struct InfoField {
 // ratio:0.005". The names are the reference's, the figures those of Sepal's layers. "ratio" is the layer's
 // error rate, as C's "%g" writes it.
 [[nodiscard]] std::string debug_line(const bloom::LayerView& layer);
-// Of a filter that forgets with so many lanes: "capacity" is that of a generation, "ratio" that of all lanes.
+// The same for a filter that forgets with so many lanes: "capacity" is that of a generation, "ratio" that of
+// all lanes.
 [[nodiscard]] std::string debug_line(const WindowFilter::LayerFigures& layer, std::uint32_t lanes);
 
 // The most words of a BF.RESERVE that the reference takes, and those of Sepal's own options that are there.

@@ -32,7 +32,7 @@ inline constexpr std::size_t window_shape_bytes = 20;
 inline constexpr std::size_t window_grown_bytes = 16 + window_shape_bytes;
 inline constexpr std::size_t window_made_bytes = window_options_bytes + 8 + window_shape_bytes;
 
-// Of a filter that has just been made.
+// The filter has just been made.
 [[nodiscard]] std::array<std::byte, window_made_bytes> made_record(const WindowFilter& filter);
 [[nodiscard]] std::array<std::byte, window_grown_bytes> grown_record(std::uint64_t generation,
                                                                      const LanePlan& plan);

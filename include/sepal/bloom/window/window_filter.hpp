@@ -139,7 +139,7 @@ class WindowFilter final : public value::Value {
 
   // The numbers of an instant: see kind/window_kind.cpp. What is returned keeps the layers.
   [[nodiscard]] std::unique_ptr<value::Still> freeze(std::vector<std::uint64_t>& numbers) const;
-  // Of a filter that no other thread knows.
+  // No other thread knows the filter.
   struct LayerState {
     std::uint64_t number = 0;
     LanePlan plan;
@@ -206,7 +206,7 @@ class WindowFilter final : public value::Value {
   std::unique_ptr<Stripe[]> stripes_;
   std::uint32_t stripe_count_ = 0;
   std::atomic<bool> drop_due_{false};
-  SpinLock generation_lock_;  // of whoever raises newest_
+  SpinLock generation_lock_;  // held to raise newest_
   std::atomic<std::uint64_t> newest_{0};
   std::atomic<std::uint64_t> changes_{0};
   std::atomic<Refusal> refusal_{Refusal::full};  // of the last growth
