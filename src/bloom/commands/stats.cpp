@@ -104,7 +104,9 @@ StatsMap stats_of(const WindowFilter& filter, WallTime now) {
   const WindowFilter::State state = filter.state(now);
   std::vector<StatsMap> generations;
   for (const auto& generation : state.generations)
-    generations.push_back({{"begin", seconds_of(generation.begin)}, {"items", generation.items}});
+    generations.push_back({{"number", generation.number},
+                           {"begin", seconds_of(generation.begin)},
+                           {"items", generation.items}});
   std::vector<StatsMap> layers;
   for (const auto& layer : state.layers) layers.push_back(stats_of_layer(layer, options.lanes()));
   const auto plan = plan_window(options, std::uint64_t{1} << 62);

@@ -165,6 +165,8 @@ TEST_CASE("the time of a generation") {
   const WindowFilter::State state = filter->state(at(begin_ms + 130));
   REQUIRE(state.generations.size() == 5);
   CHECK(state.generations.front().begin == begin_ms);
+  CHECK(state.generations.front().number == filter->newest_generation());
+  CHECK(state.generations.back().number == filter->newest_generation() - 4);
   CHECK(state.kept_since == begin_ms - 1'000);
   CHECK(state.forgets_next == begin_ms + 250);
   // Longer than the time since 1970.

@@ -106,6 +106,7 @@ class WindowFilter final : public value::Value {
 
   // What is in one generation.
   struct Generation {
+    std::uint64_t number = 0;
     std::uint64_t items = 0;
     std::optional<std::uint64_t> begin;  // milliseconds since 1970, where the window is a time
   };
@@ -135,7 +136,7 @@ class WindowFilter final : public value::Value {
   // there are none.
   [[nodiscard]] value::ValuePtr drop_old_layers();
 
-  // --- its image and records (kind/window_kind.cpp); exclusive --------------------------------------------
+  // --- its image and records (kind/window_kind.cpp, window_image.cpp); exclusive --------------------------
 
   // The numbers of an instant: see kind/window_kind.cpp. What is returned keeps the layers.
   [[nodiscard]] std::unique_ptr<value::Still> freeze(std::vector<std::uint64_t>& numbers) const;
