@@ -1,6 +1,7 @@
 // Feeds arbitrary bytes to the reader of RDB files. The bytes are refused or accepted, without reads outside
 // of them. An accepted filter or string is written as a filter file and read back, and answers look-ups.
 #include <sepal/bloom/filter/filter.hpp>
+#include <sepal/bloom/window/window_filter.hpp>
 #include <sepal/cuckoo/foreign/redis_filter.hpp>
 #include <sepal/storage/generation/filter_file.hpp>
 #include <sepal/strings/string.hpp>
@@ -67,6 +68,10 @@ void convert(const storage::StreamedFilter& streamed) {
   }
   if (read->value->kind() == value::Kind::cuckoo) return;
   bool present = false;
+  if (const auto* const filter = value::as<bloom::WindowFilter>(read->value.get())) {
+    filter->contains({&item, 1}, WallTime(), {&present, 1});
+    return;
+  }
   value::as<bloom::Filter>(*read->value).contains({&item, 1}, {&present, 1});
 }
 

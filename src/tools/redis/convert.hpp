@@ -3,7 +3,8 @@
 //     RDB file -> check;  RDB file -> output
 //
 // Bits go from file to file, so memory does not depend on the size of a filter or a string. A filter file
-// holds a Bloom filter, so cuckoo filters and strings become part of a data directory only.
+// holds a Bloom filter, so cuckoo filters, those with a window, and strings become part of a data directory
+// only.
 #pragma once
 
 #include <sepal/base/clock.hpp>

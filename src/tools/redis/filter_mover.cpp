@@ -3,6 +3,7 @@
 #include <sepal/base/assert.hpp>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <utility>
 
@@ -16,7 +17,7 @@ namespace {
 constexpr std::int64_t small_filter_bytes = 64 << 10;
 constexpr std::int64_t dumped_at_once_bytes = 512 << 10;
 // The payload of such a filter is not longer than the longest word that a server takes by default, 512 MiB.
-constexpr std::int64_t cuckoo_dumped_bytes_max = 511 << 20;
+constexpr std::int64_t dumped_bytes_max = 511 << 20;
 // A key counts as so many bytes in the progress.
 constexpr std::uint64_t key_weight = 512;
 constexpr std::size_t questions_per_sample = 1000;
@@ -25,14 +26,27 @@ bool is_cuckoo(const RemoteKey& filter) {
   return filter.type == cuckoo_type;
 }
 
-bool is_dumped(const RemoteKey& filter) {
-  return filter.figures.bytes <= (is_cuckoo(filter) ? cuckoo_dumped_bytes_max : small_filter_bytes);
+bool has_window(const RemoteKey& filter) {
+  return filter.type == window_type;
 }
 
-// Whether a filter of the target can have been a copy. A copy of a cuckoo filter keeps its shape for ever.
+bool is_dumped(const RemoteKey& filter) {
+  return filter.figures.bytes <=
+         (is_cuckoo(filter) || has_window(filter) ? dumped_bytes_max : small_filter_bytes);
+}
+
+// Whether a filter of the target can have been a copy. A copy of a cuckoo filter, or of one with a window,
+// keeps its shape for ever.
 bool may_be_copy(const RemoteKey& source, const RemoteKey& target) {
+  const bool keeps_shape = is_cuckoo(source) || has_window(source);
   return target.is_filter && target.type == source.type &&
-         (!is_cuckoo(source) || source.figures.of_shape(target.figures));
+         (!keeps_shape || source.figures.of_shape(target.figures));
+}
+
+// Whether a Bloom filter or one with a window has arrived without items that it had before.
+bool lacks_items(const RemoteKey& filter, const FilterFigures& there) {
+  if (has_window(filter)) return filter.figures.window.has_more(there.window);
+  return !is_cuckoo(filter) && there.items < filter.figures.items;
 }
 
 std::uint64_t positive(std::int64_t figure) {
@@ -172,8 +186,9 @@ Result<void> FilterMover::arrived(const RemoteKey& filter, ReplyView stored, Rep
 }
 
 // `filter` has the figures of the source before the copy, and `there` those that have arrived. Clients may
-// have changed the source meanwhile. So more items of a Bloom filter are right, and fewer are a fault. A
-// cuckoo filter may have any others, but only if the source has others, too.
+// have changed the source meanwhile. So more items of a Bloom filter are right, and fewer are a fault. Where
+// a filter has a window, the same holds for those that are not over. A cuckoo filter may have any others, but
+// only if the source has others, too.
 Result<void> FilterMover::judge_figures(const RemoteKey& filter, const FilterFigures& there) {
   if (is_cuckoo(filter) && !there.alike(filter.figures)) {
     const auto now = figures_now(filter);
@@ -183,7 +198,7 @@ Result<void> FilterMover::judge_figures(const RemoteKey& filter, const FilterFig
       return {};
     }
   }
-  if (!is_cuckoo(filter) && there.items < filter.figures.items) {
+  if (lacks_items(filter, there)) {
     refuse(filter, "it arrived with fewer items");
     return {};
   }
@@ -201,6 +216,12 @@ Result<FilterFigures> FilterMover::figures_now(const RemoteKey& filter) {
 
 Result<void> FilterMover::copy_large(const RemoteKey& filter) {
   parts_.advance(key_weight);
+  if (has_window(filter)) {
+    refuse(filter,
+           "it is larger than 511 MiB, and no request has room for it; move the data directory or the RDB "
+           "file of the source");
+    return {};
+  }
   const auto refused = is_cuckoo(filter) ? copy_aside(filter) : copy_under_its_key(filter);
   if (!refused) return refused.error();
   if (!refused->empty()) {
@@ -297,14 +318,21 @@ Result<void> FilterMover::check(const Sample& one) {
     items.push_back("sepal-migrate-" + std::to_string(random_()));
   std::vector<std::string_view> words{commands.exists, one.filter.key};
   words.insert(words.end(), items.begin(), items.end());
+  // Before the questions and behind them: items that are over between two of the questions are no fault.
+  parts_.target.add({commands.info, one.filter.key});
   parts_.target.add(words);
+  parts_.target.add({commands.info, one.filter.key});
   if (auto sent = parts_.target.flush(); !sent) return sent;
   parts_.source.add(words);
   // Behind the questions: if the figures are still those of the copy, the source had got no further item
   // when it answered the questions.
   parts_.source.add({commands.info, one.filter.key});
+  const auto before = parts_.target.receive();
+  if (!before) return before.error();
   const auto theirs = parts_.target.receive();
   if (!theirs) return theirs.error();
+  const auto behind = parts_.target.receive();
+  if (!behind) return behind.error();
   const auto ours = parts_.source.receive();
   if (!ours) return ours.error();
   const auto info = parts_.source.receive();
@@ -316,7 +344,12 @@ Result<void> FilterMover::check(const Sample& one) {
                               one.database, one.filter.key);
     return {};
   }
-  judge(one, ours->view(), theirs->view(), figures_of(info->view()).alike(one.filter.figures));
+  const FilterFigures now = figures_of(info->view());
+  const std::int64_t generation = one.filter.figures.window.newest();
+  const bool forgets =
+      std::ranges::any_of(std::array{now, figures_of(before->view()), figures_of(behind->view())},
+                          [&](const FilterFigures& each) { return each.window.newest() != generation; });
+  judge(one, ours->view(), theirs->view(), !forgets && now.alike(one.filter.figures));
   return {};
 }
 
@@ -334,7 +367,7 @@ void FilterMover::judge(const Sample& one, ReplyView ours, ReplyView theirs, boo
   }
   // The source alone may know an item if it has changed since the copy. The target alone may know one only
   // if items of the source can have left.
-  const bool more_is_right = is_cuckoo(one.filter) && !unchanged;
+  const bool more_is_right = (is_cuckoo(one.filter) || has_window(one.filter)) && !unchanged;
   if ((!more || more_is_right) && !(fewer && unchanged)) return;
   parts_.report.keys.refuse("it answers differently on both sides", one.database, one.filter.key);
 }

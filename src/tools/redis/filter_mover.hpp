@@ -9,6 +9,9 @@
 // fingerprints of other items, so pieces that are taken while clients add can lack some of them. A larger one
 // is copied in pieces to a temporary key, and refused if CF.INFO tells of changes meanwhile.
 //
+// A filter with a window has no pieces. It is copied by DUMP and RESTORE, and refused if it is larger than a
+// request may be. Source and target go by their clocks: both forget alike if these agree.
+//
 // A filter of the target that differs is replaced, unless clients of the target have changed it.
 #pragma once
 
@@ -26,7 +29,8 @@
 
 namespace sepal::tools {
 
-// Confined. Blocks. Memory: some pieces; twice the size of a cuckoo filter. Errors of all members: io.
+// Confined. Blocks. Memory: some pieces; twice the size of a cuckoo filter, or of one with
+// a window. Errors of all members: io.
 class FilterMover {
  public:
   explicit FilterMover(MoveParts parts);

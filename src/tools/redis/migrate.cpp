@@ -224,8 +224,8 @@ class Migration {
   // A key that is not copied, as it is neither a filter nor a string that the server tells about. A key that
   // was removed meanwhile is none of these.
   void note_left(const RemoteKey& key) {
-    const bool is_gone =
-        key.type == "none" || key.type == bloom_type || key.type == cuckoo_type || key.type == string_type;
+    const bool is_gone = key.type == "none" || key.type == bloom_type || key.type == cuckoo_type ||
+                         key.type == window_type || key.type == string_type;
     if (!key.refusal.empty()) return report_.keys.refuse(readable_key(key.refusal), database_, key.key);
     if (!is_gone) report_.keys.leave(key.type, database_, key.key);
   }

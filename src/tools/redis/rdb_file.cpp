@@ -9,6 +9,7 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/fields.hpp>
+#include <sepal/bloom/kind/window_kind.hpp>
 #include <sepal/cuckoo/foreign/redis_payload.hpp>
 #include <sepal/cuckoo/kind/module_type.hpp>
 #include <sepal/cuckoo/kind/redis_kind.hpp>
@@ -121,6 +122,7 @@ static_assert(std::ranges::all_of(types,
               "each type that is known has a name");
 
 constexpr std::uint64_t sepal_cuckoo_id = value::module_id(cuckoo::redis_type_name, cuckoo::sepal_encoding);
+constexpr std::uint64_t window_id = value::module_id(bloom::window_type_name, bloom::sepal_encoding);
 
 // A module's id: nine letters of six bits each, and ten bits of version.
 constexpr int module_version_bits = 10;
@@ -131,6 +133,14 @@ std::string module_name(std::uint64_t id) {
   for (int shift = 64 - letter_bits; shift >= module_version_bits; shift -= letter_bits)
     name += letters[id >> shift & (letters.size() - 1)];
   return name;
+}
+
+// Nothing: values of other types.
+std::optional<RdbKey::Kind> kind_of_module(std::string_view name) {
+  if (name == module_name(bloom::redisbloom_id)) return RdbKey::Kind::bloom;
+  if (name == cuckoo::redis_type_name) return RdbKey::Kind::cuckoo;
+  if (name == bloom::window_type_name) return RdbKey::Kind::window;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -320,24 +330,32 @@ void RdbFile::read_module(RdbKey& key) {
   const std::string name = module_name(id);
   // The name alone says whether this is a filter: the id also has the version of its encoding. A filter of an
   // unknown version is reported as refused, and not skipped as another type.
-  const bool is_cuckoo = name == cuckoo::redis_type_name;
-  if (!is_cuckoo && name != module_name(bloom::redisbloom_id)) {
+  const auto kind = kind_of_module(name);
+  if (!kind) {
     key.type = name;
     return reader_.skip_fields();
   }
-  key.kind = is_cuckoo ? RdbKey::Kind::cuckoo : RdbKey::Kind::bloom;
-  const bool is_known =
-      id == cuckoo::redis_id || id == sepal_cuckoo_id || id == bloom::redisbloom_id || id == bloom::sepal_id;
-  if (!is_known) {
+  key.kind = *kind;
+  auto read = read_filter(id);
+  if (!read) {
     key.refusal = "an unknown version of RedisBloom or Sepal wrote it";
     return reader_.skip_fields();
   }
-  auto read = id == cuckoo::redis_id ? read_cuckoo() : is_cuckoo ? read_sepal_cuckoo() : read_bloom(id);
-  if (read) {
-    key.filter = std::move(*read);
+  if (*read) {
+    key.filter = std::move(**read);
   } else {
-    key.refusal = read.error().detail;
+    key.refusal = read->error().detail;
   }
+}
+
+// Nothing: the id has an unknown version.
+std::optional<Result<RdbImage>> RdbFile::read_filter(std::uint64_t id) {
+  if (id == bloom::redisbloom_id || id == bloom::sepal_id) return read_bloom(id);
+  if (id == cuckoo::redis_id) return read_cuckoo();
+  if (id == sepal_cuckoo_id)
+    return read_sepal_image({value::Kind::cuckoo, value::Kind::redis_cuckoo}, "this is no cuckoo filter");
+  if (id == window_id) return read_sepal_image({value::Kind::window}, "this is no filter with a window");
+  return std::nullopt;
 }
 
 Result<RdbImage> RdbFile::read_bloom(std::uint64_t id) {
@@ -371,13 +389,11 @@ Result<RdbImage> RdbFile::read_cuckoo() {
   return image;
 }
 
-// Reads a filter that sepal.so has saved: one of Sepal's own, or one of RedisBloom.
-Result<RdbImage> RdbFile::read_sepal_cuckoo() {
+// Reads a filter of one of these kinds that sepal.so has saved.
+Result<RdbImage> RdbFile::read_sepal_image(std::initializer_list<value::Kind> kinds, const char* refusal) {
   const auto read = value::read_module_image(reader_, moved_limits);
   if (!read) return read.error();
-  const bool is_cuckoo =
-      read->row->kind == value::Kind::cuckoo || read->row->kind == value::Kind::redis_cuckoo;
-  if (!is_cuckoo) return fail(Errc::out_of_range, "this is no cuckoo filter");
+  if (std::ranges::find(kinds, read->row->kind) == kinds.end()) return fail(Errc::out_of_range, refusal);
   const auto head = std::as_bytes(std::span(read->head));
   RdbImage image{.head = {head.begin(), head.end()},
                  .body = {},

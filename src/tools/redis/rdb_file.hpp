@@ -6,17 +6,19 @@
 //     or a key and its value
 //     255, and 8 bytes CRC-64 over everything before it, little endian; 0: Redis was told to compute none
 //
-// bloom/foreign/rdb.hpp and cuckoo/foreign/redis_payload.hpp describe the values of filters, and
-// rdb/reader.hpp lengths, strings and modules' fields.
+// bloom/foreign/rdb.hpp and cuckoo/foreign/redis_payload.hpp describe the values of RedisBloom's filters,
+// value/module_payload.hpp those of sepal.so, and rdb/reader.hpp lengths, strings and modules' fields.
 #pragma once
 
 #include <sepal/base/result.hpp>
 #include <sepal/bloom/foreign/rdb.hpp>
 #include <sepal/keyspace/deadline.hpp>
 #include <sepal/storage/disk/disk.hpp>
+#include <sepal/value/value.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -54,7 +56,7 @@ struct RdbImage {
 };
 
 struct RdbKey {
-  enum class Kind : std::uint8_t { bloom, cuckoo, string, other };
+  enum class Kind : std::uint8_t { bloom, cuckoo, window, string, other };
 
   std::uint64_t database = 0;
   std::optional<std::string> key;  // nothing where it is longer than keyspace::key_bytes_max
@@ -110,9 +112,11 @@ class RdbFile {
   Result<void> take_opcode(std::uint8_t opcode);
   RdbKey read_key(std::uint8_t type);
   void read_module(RdbKey& key);
+  [[nodiscard]] std::optional<Result<RdbImage>> read_filter(std::uint64_t id);
   [[nodiscard]] Result<RdbImage> read_bloom(std::uint64_t id);
   [[nodiscard]] Result<RdbImage> read_cuckoo();
-  [[nodiscard]] Result<RdbImage> read_sepal_cuckoo();
+  [[nodiscard]] Result<RdbImage> read_sepal_image(std::initializer_list<value::Kind> kinds,
+                                                  const char* refusal);
   void read_stream(std::uint8_t type);
   void skip_value(std::uint8_t type);
   void skip_strings(std::uint64_t count);

@@ -114,6 +114,8 @@ std::string RdbFilters::reason_against(const RdbKey& key) const {
   if (!key.refusal.empty()) return key.refusal;
   if (key.kind == RdbKey::Kind::cuckoo && taken_ == Taken::bloom_filters)
     return "a filter file holds a Bloom filter, and this is a cuckoo filter";
+  if (key.kind == RdbKey::Kind::window && taken_ == Taken::bloom_filters)
+    return "a filter file holds a Bloom filter without a window, and this one has a window";
   if (!key.key) return "the key is longer than " + std::to_string(keyspace::key_bytes_max) + " bytes";
   if (key.database >= keyspace::database_count)
     return "the database is above " + std::to_string(keyspace::database_count - 1);
@@ -196,8 +198,9 @@ Result<void> RdbFilters::check_numbers(RdbKey& key) {
 }
 
 // A start refuses a whole data directory for one filter that contradicts itself. So such a filter is made
-// here once, and left out.
+// here once, and left out. A filter with a window takes any bits.
 Result<void> RdbFilters::check_body(RdbKey& key) {
+  if (key.kind == RdbKey::Kind::window) return {};
   const std::uint64_t behind = rdb_->offset();
   if (!checked_) {
     auto tried = try_body(*key.filter);

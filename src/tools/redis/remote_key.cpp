@@ -1,8 +1,10 @@
 #include "tools/redis/remote_key.hpp"
 
+#include <sepal/base/arguments.hpp>
 #include <sepal/base/whole_number.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 
@@ -17,6 +19,53 @@ void add_questions(RedisConnection& server, const std::string& key, DeadlineQues
   server.add({"TYPE", key});
   server.add({"BF.INFO", key});
   server.add({how == DeadlineQuestion::absolute ? "PEXPIRETIME" : "PTTL", key});
+}
+
+constexpr std::array<std::string_view, 7> option_names{
+    "window_seconds", "window_items", "generations", "refresh", "capacity", "false_positive_rate_asked",
+    "expansion"};
+
+// Items that were added or renewed in generation `first` or later.
+std::int64_t items_since(const WindowFigures& filter, std::int64_t first) {
+  std::int64_t items = 0;
+  for (const auto& generation : filter.generations)
+    if (generation.number >= first) items += generation.items;
+  return items;
+}
+
+// A whole number, or one with a fraction, which servers write in their own ways. 0: there is none.
+double real_of(ReplyView value) {
+  return parse_real(value.text()).value_or(static_cast<double>(value.number()));
+}
+
+WindowFigures::Generation generation_of(ReplyView fields) {
+  WindowFigures::Generation generation;
+  for (std::size_t at = 0; at + 1 < fields.size(); at += 2) {
+    if (fields[at].text() == "number") generation.number = fields[at + 1].number();
+    if (fields[at].text() == "items") generation.items = fields[at + 1].number();
+  }
+  return generation;
+}
+
+// Replies to other requests tell nothing.
+WindowFigures window_figures_of(ReplyView reply) {
+  WindowFigures figures;
+  for (std::size_t at = 0; at + 1 < reply.size(); at += 2) {
+    const std::string_view name = reply[at].text();
+    const ReplyView value = reply[at + 1];
+    if (std::ranges::find(option_names, name) != option_names.end())
+      figures.options.push_back(real_of(value));
+    if (name != "by_generation") continue;
+    for (std::size_t number = 0; number < value.size(); ++number)
+      figures.generations.push_back(generation_of(value[number]));
+  }
+  // An error, or a reply to something else.
+  return figures.generations.empty() ? WindowFigures() : figures;
+}
+
+// Whether another command than BF.INFO tells the figures of such filters.
+bool has_own_figures(std::string_view type) {
+  return type == cuckoo_type || type == window_type;
 }
 
 Result<RemoteKey> receive_answers(RedisConnection& server, const std::string& key, DeadlineQuestion how) {
@@ -41,7 +90,7 @@ Result<RemoteKey> receive_answers(RedisConnection& server, const std::string& ke
     return fail(Errc::io,
                 server.name() + " does not tell deadlines: " + std::string(deadline->view().text()));
   found.is_filter =
-      (found.type == cuckoo_type || (found.type == bloom_type && info->view().size() != 0)) && told != -2;
+      (has_own_figures(found.type) || (found.type == bloom_type && info->view().size() != 0)) && told != -2;
   found.is_string = found.type == string_type && told != -2;
   if (found.type == bloom_type && !found.is_filter && told != -2)
     found.refusal = "the server tells nothing about it";
@@ -71,16 +120,16 @@ Result<void> measure_strings(RedisConnection& server, std::span<RemoteKey> keys)
   return {};
 }
 
-// CF.INFO of a key without a filter, of both servers.
+// CF.INFO and BF.WINDOW of a key without a filter, of both servers.
 constexpr std::string_view no_filter = "ERR not found";
 
-// Cuckoo filters are asked in a second round as well.
-Result<void> measure_cuckoo_filters(RedisConnection& server, std::span<RemoteKey> keys) {
-  const auto is_cuckoo = [](const RemoteKey& key) { return key.is_filter && key.type == cuckoo_type; };
+// Cuckoo filters and those with a window are asked in a second round as well.
+Result<void> measure_other_filters(RedisConnection& server, std::span<RemoteKey> keys) {
+  const auto is_other = [](const RemoteKey& key) { return key.is_filter && has_own_figures(key.type); };
   for (const RemoteKey& key : keys)
-    if (is_cuckoo(key)) server.add({commands_of(key).info, key.key});
+    if (is_other(key)) server.add({commands_of(key).info, key.key});
   for (RemoteKey& key : keys) {
-    if (!is_cuckoo(key)) continue;
+    if (!is_other(key)) continue;
     const auto info = server.receive();
     if (!info) return info.error();
     key.figures = figures_of(info->view());
@@ -94,11 +143,23 @@ Result<void> measure_cuckoo_filters(RedisConnection& server, std::span<RemoteKey
 
 }  // namespace
 
+// A filter that has gone on has more items since any generation, also where adds renew: an item only moves to
+// a newer one. Generations that the other one has forgotten say nothing.
+bool WindowFigures::has_more(const WindowFigures& other) const {
+  if (!other.is_told()) return false;
+  return std::ranges::any_of(generations, [&](const Generation& generation) {
+    return generation.number >= other.generations.back().number &&
+           items_since(*this, generation.number) > items_since(other, generation.number);
+  });
+}
+
 const FilterCommands& commands_of(const RemoteKey& filter) {
   static constexpr FilterCommands bloom{
       .info = "BF.INFO", .exists = "BF.MEXISTS", .scan = "BF.SCANDUMP", .load = "BF.LOADCHUNK"};
   static constexpr FilterCommands cuckoo{
       .info = "CF.INFO", .exists = "CF.MEXISTS", .scan = "CF.SCANDUMP", .load = "CF.LOADCHUNK"};
+  static constexpr FilterCommands window{.info = "BF.WINDOW", .exists = "BF.MEXISTS", .scan = "", .load = ""};
+  if (filter.type == window_type) return window;
   return filter.type == cuckoo_type ? cuckoo : bloom;
 }
 
@@ -118,7 +179,11 @@ FilterFigures figures_of(ReplyView info) {
     if (name == "Bucket size") figures.bucket_slots = value;
     if (name == "Max iterations") figures.iterations = value;
     if (name == "Expansion rate") figures.expansion = value;
+    // BF.WINDOW
+    if (name == "items") figures.items = value;
+    if (name == "memory_bytes") figures.bytes = value;
   }
+  figures.window = window_figures_of(info);
   return figures;
 }
 
@@ -175,7 +240,7 @@ Result<std::vector<RemoteKey>> examine(RedisConnection& server, std::span<const 
     found.push_back(std::move(*one));
   }
   if (auto done = measure_strings(server, found); !done) return done.error();
-  if (auto done = measure_cuckoo_filters(server, found); !done) return done.error();
+  if (auto done = measure_other_filters(server, found); !done) return done.error();
   return found;
 }
 

@@ -5,16 +5,10 @@
 #include <sepal/cuckoo/kind/module_type.hpp>
 #include <sepal/cuckoo/kind/redis_kind.hpp>
 #include <sepal/cuckoo/native/memory.hpp>
-#include <sepal/rdb/dump.hpp>
-#include <sepal/storage/generation/data_directory.hpp>
 #include <sepal/strings/kind.hpp>
 #include <sepal/value/module_payload.hpp>
 
-#include "support/catch.hpp"
-#include "support/rdb_text.hpp"
-#include "support/simulated_disk.hpp"
-#include "support/storage_fixture.hpp"
-#include "tools/redis/convert.hpp"
+#include "support/converted.hpp"
 
 namespace convert_cuckoo_test {
 
@@ -22,12 +16,17 @@ using namespace sepal;
 using namespace sepal::tools;
 using cuckoo::RedisHeader;
 using cuckoo::RedisTable;
+using test::append_saved;
+using test::begun;
+using test::convert_file;
+using test::load;
+using test::Loaded;
+using test::plenty;
+using test::put;
 using test::RdbText;
 using test::SimulatedDisk;
 
 namespace {
-
-constexpr value::Limits plenty{.bytes_max = std::uint64_t{1} << 40, .layers_max = 64};
 
 RedisTable filled(const cuckoo::RedisOptions& options, std::uint64_t item_count) {
   auto table = RedisTable::make(cuckoo::redis_header_of(options), plenty);
@@ -84,62 +83,6 @@ value::ValuePtr own_filter(int item_count) {
   return *own;
 }
 
-// A key and its value as sepal.so saves it.
-void append_saved(RdbText& text, const std::string& key, const value::ValuePtr& value) {
-  std::string payload;
-  const value::Frozen frozen{value};
-  const auto pieces = value::module_payload_of(frozen.view(), {});
-  REQUIRE(pieces);
-  for (const std::string& piece : *pieces) payload += piece;
-  text.bytes += '\x07';
-  text.length(key.size());
-  text.bytes += key + payload.substr(1, payload.size() - 1 - rdb::footer_bytes);
-}
-
-RdbText begun() {
-  RdbText text;
-  text.bytes = "REDIS0012\xfe\x03";
-  return text;
-}
-
-void put(SimulatedDisk& disk, RdbText text) {
-  text.bytes += '\xff';
-  const std::string whole = text.sealed();
-  const auto bytes = test::bytes_of(whole);
-  disk.put("in/dump.rdb", {bytes.begin(), bytes.end()});
-}
-
-Result<ConvertReport> convert_to(SimulatedDisk& disk, ConvertRequest::Output output) {
-  Progress progress(nullptr, Progress::Style::none);
-  return convert(
-      disk, {.input = "in/dump.rdb", .output = output, .folder = "out", .seed = 1, .now = test::some_time},
-      progress);
-}
-
-struct Loaded {
-  std::map<std::string, value::ValuePtr> values;
-  std::map<std::string, keyspace::Deadline> deadlines;
-};
-
-Loaded load(SimulatedDisk& disk) {
-  Loaded loaded;
-  const auto directory = storage::DataDirectory::open(disk, "out", 1, std::nullopt);
-  REQUIRE(directory);
-  const auto report = (*directory)
-                          ->load(plenty,
-                                 [&](std::span<storage::LoadedValue> values) {
-                                   for (auto& one : values) {
-                                     CHECK(one.database == 3);
-                                     loaded.deadlines[one.key] = one.deadline;
-                                     loaded.values[one.key] = std::move(one.value);
-                                   }
-                                   return Result<void>();
-                                 },
-                                 {});
-  REQUIRE(report);
-  return loaded;
-}
-
 const RedisTable& table_of(const Loaded& loaded, const std::string& key) {
   const auto* const filter = value::as<cuckoo::RedisFilter>(loaded.values.at(key).get());
   REQUIRE(filter != nullptr);
@@ -153,7 +96,7 @@ bool same(const RedisTable& one, const RedisTable& other) {
 std::string refusal_of(const RdbText& text) {
   SimulatedDisk disk;
   put(disk, text);
-  const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
+  const auto report = convert_file(disk, ConvertRequest::Output::data_directory);
   REQUIRE(report);
   CHECK(report->keys.filters == 0);
   REQUIRE(report->keys.refused.size() == 1);
@@ -174,7 +117,7 @@ TEST_CASE("cuckoo filters of an RDB file have the slots that they had, plain or 
   append(text, "large", large.header(), slots_of(large), test::write_packed);
   SimulatedDisk disk;
   put(disk, text);
-  const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
+  const auto report = convert_file(disk, ConvertRequest::Output::data_directory);
   REQUIRE(report);
   CHECK(report->keys.filters == 3);
   CHECK(report->keys.items == 3 + 500 + 20'000);
@@ -195,7 +138,7 @@ TEST_CASE("slots that Redis has written as a number are its digits") {
   append(text, "k", header, {"1234"}, write_number);
   SimulatedDisk disk;
   put(disk, text);
-  REQUIRE(convert_to(disk, ConvertRequest::Output::data_directory));
+  REQUIRE(convert_file(disk, ConvertRequest::Output::data_directory));
   CHECK(slots_of(table_of(load(disk), "k")) == std::vector<std::string>{"1234"});
 
   RdbText longer = begun();
@@ -227,7 +170,7 @@ TEST_CASE("cuckoo filters that no RedisBloom has are left out with the reason, a
   append(text, "right", table.header(), slots_of(table));
   SimulatedDisk disk;
   put(disk, text);
-  const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
+  const auto report = convert_file(disk, ConvertRequest::Output::data_directory);
   REQUIRE(report);
   CHECK(report->keys.filters == 1);
   CHECK(report->keys.refused_keys == std::vector<std::string>{"3:wrong"});
@@ -243,7 +186,7 @@ TEST_CASE("cuckoo filters that sepal.so has saved, of both kinds, are what they 
   for (const auto& [key, value] : saved) append_saved(text, key, value);
   SimulatedDisk disk;
   put(disk, text);
-  const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
+  const auto report = convert_file(disk, ConvertRequest::Output::data_directory);
   REQUIRE(report);
   CHECK(report->keys.filters == 2);
   CHECK(report->keys.items == 50'300);
@@ -262,7 +205,7 @@ TEST_CASE("a filter of sepal.so whose cells contradict themselves is left out, a
   append_saved(text, "behind", filter);
   SimulatedDisk disk;
   put(disk, text);
-  const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
+  const auto report = convert_file(disk, ConvertRequest::Output::data_directory);
   REQUIRE(report);
   CHECK(report->keys.filters == 2);
   CHECK(report->keys.refused_keys == std::vector<std::string>{"3:wrong"});
@@ -283,7 +226,7 @@ TEST_CASE("a value of sepal.so that is no cuckoo filter is left out, and the nex
     append(text, "right", table.header(), slots_of(table));
     SimulatedDisk disk;
     put(disk, text);
-    const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
+    const auto report = convert_file(disk, ConvertRequest::Output::data_directory);
     REQUIRE(report);
     CHECK(report->keys.filters == 1);
     REQUIRE(report->keys.refused.size() == 1);
@@ -304,7 +247,7 @@ TEST_CASE("a filter file holds no cuckoo filter, and the report says so") {
   append(text, "k", table.header(), slots_of(table));
   SimulatedDisk disk;
   put(disk, text);
-  const auto report = convert_to(disk, ConvertRequest::Output::filter_files);
+  const auto report = convert_file(disk, ConvertRequest::Output::filter_files);
   REQUIRE(report);
   CHECK(report->keys.filters == 0);
   CHECK(report->keys.refused.at("a filter file holds a Bloom filter, and this is a cuckoo filter") == 1);
