@@ -109,8 +109,13 @@ void add_growing(Mutator& changes, DatabaseKey key, WindowFilter& filter,
                  std::span<const std::string_view> items, WallTime now, AddOutcomes& outcomes) noexcept {
   changes.note_change();
   Keyspace& keyspace = changes.keyspace();
-  const std::uint64_t bytes_before = filter.byte_count();
-  if (auto dropped = filter.drop_old_layers()) keyspace.dispose(std::move(dropped));
+  // Accounted for one by one: a layer that comes may be as large as the one that goes.
+  std::uint64_t bytes_before = filter.byte_count();
+  if (auto dropped = filter.drop_old_layers()) {
+    keyspace.dispose(std::move(dropped));
+    keyspace.resized(key.database, filter, bytes_before);
+    bytes_before = filter.byte_count();
+  }
   WindowTeller teller(changes.log(), key, keyspace.value_limits(bytes_before), false);
   bloom::add_with_growth(filter, items, now, teller, outcomes);
   keyspace.resized(key.database, filter, bytes_before);
