@@ -190,12 +190,13 @@ class LaneItem {
 
   // Sets its bits in the lane of this generation. A lane of another generation is emptied first. With the
   // lock of the block.
-  void set(const LaneBlocks& blocks, const LiveStamps& live) const {
+  template <class Shape>
+  void set(const LaneBlocks& blocks, const Shape& shape, const LiveStamps& live) const {
     std::uint32_t* const stamp = const_cast<std::uint32_t*>(stamps(blocks)) + live.current;
     if (read_word(stamp, std::memory_order_relaxed) != live.stamps[live.current])
       empty_lane(blocks, stamp, live);
     for (std::uint32_t zone = 0; zone < blocks.zones; ++zone)
-      each_probe(AnyShape(blocks), zone, line(blocks, zone), [&](std::uint64_t* word, std::uint32_t shift) {
+      each_probe(shape, zone, line(blocks, zone), [&](std::uint64_t* word, std::uint32_t shift) {
         const std::uint64_t bits = read_word(word, std::memory_order_relaxed);
         write_word(word, bits | std::uint64_t{1} << (shift + live.current), std::memory_order_release);
       });

@@ -163,40 +163,48 @@ struct WindowFilter::Batch {
     count = std::min(items.size(), found_together_max);
     for (std::size_t number = 0; number < count; ++number) hashes[number] = filter.hash_of(items[number]);
   }
-  // Asks for all lines of the items in a layer. Always inlined: GCC drops calls of a function that does
-  // nothing but prefetch.
-  [[gnu::always_inline]] void fetch(const WindowLayer& layer) const {
-    const LaneBlocks& blocks = layer.blocks();
-    for (std::size_t number = 0; number < count; ++number) {
-      const LaneItem item(blocks, hashes[number]);
-      fetch_line(item.stamps(blocks));
-      for (std::uint32_t zone = 0; zone < blocks.zones; ++zone) fetch_line(item.line(blocks, zone));
-    }
-  }
-  [[gnu::always_inline]] void begin_find(const WindowLayer& layer) {
-    layer.begin_find(std::span(hashes).first(count), sought);
+  // Always inlined: GCC drops calls of a function that does nothing but prefetch.
+  [[gnu::always_inline]] void begin_find(const WindowLayer& layer, Zones zones) {
+    layer.begin_find(std::span(hashes).first(count), zones, sought);
   }
   void end_find(const WindowLayer& layer, const LiveStamps& live) {
     layer.end_find(sought, live, std::span(lanes).first(count));
   }
   void find(const WindowLayer& layer, const LiveStamps& live) {
-    begin_find(layer);
+    begin_find(layer, Zones::first);
     end_find(layer, live);
+  }
+  // Which of them an add need not put, a bit for each: those that are known, or, where adds renew, that have
+  // been added in this generation. Another worker may have begun a later one: then this add came before. The
+  // newest layer has begun to find them.
+  [[nodiscard]] std::uint32_t known_in(const WindowFilter& filter, const LiveStamps& live) {
+    static_assert(found_together_max <= 32, "there is a bit for each");
+    const std::uint32_t sufficient =
+        filter.options_.refresh ? std::uint32_t{1} << live.current : ~std::uint32_t{0};
+    std::uint32_t known = 0;
+    for (std::size_t left = filter.layers_.size(); left > 0; --left) {
+      const WindowLayer& layer = *filter.layers_[left - 1];
+      left == filter.layers_.size() ? end_find(layer, live) : find(layer, live);
+      for (std::size_t number = 0; number < count; ++number)
+        known |= ((lanes[number] & sufficient) != 0 ? std::uint32_t{1} : 0) << number;
+    }
+    return known;
   }
 };
 
-// While one batch is looked for in the newest layer, the lines of the next one are on their way.
+// While one batch is looked for in the newest layer, the lines of the next one are on their way. One zone
+// tells of most absent items, so the lines of the others are asked for later.
 void WindowFilter::contains(std::span<const std::string_view> items, WallTime now,
                             std::span<bool> present) const {
   const LiveStamps live(generation_at(now), options_.lanes());
   Batch first(*this, items);
-  first.begin_find(newest_layer());
+  first.begin_find(newest_layer(), Zones::first);
   Batch second;
   for (Batch *current = &first, *next = &second; !items.empty(); std::swap(current, next)) {
     items = items.subspan(current->count);
     if (!items.empty()) {
       next->load(*this, items);
-      next->begin_find(newest_layer());
+      next->begin_find(newest_layer(), Zones::first);
     }
     current->end_find(newest_layer(), live);
     const std::span<const std::uint32_t> lanes = std::span(current->lanes).first(current->count);
@@ -252,22 +260,33 @@ WindowFilter::Put WindowFilter::put(std::uint64_t hash, Adding& adding, Fingerpr
   }
 }
 
-// Hashes and fetches some items together, and puts one after the other: step(put), which returns false to
-// end.
+// Puts one item after the other: step(put), which returns false to end. As long as most items are known, a
+// batch is looked for first, and locks are for the rest. Where generations end by their items, any put may
+// end one, so each item is looked for in its turn.
 template <class Step>
 void WindowFilter::add_all(std::span<const std::string_view> items, Adding& adding,
                            value::AddRecorder* recorder, const Step& step) {
   value::ToldEntries told(recorder, items.size());
-  for (bool goes_on = true; goes_on && !items.empty();) {
-    Batch batch(*this, items);
-    for (std::size_t index = layers_.size(); index-- > 0 && batch.count > 1;) batch.fetch(*layers_[index]);
-    for (std::size_t number = 0; number < batch.count && goes_on; ++number) {
+  bool looks_ahead = items.size() > 1 && !options_.of_last();
+  Batch first(*this, items);
+  if (items.size() > 1) first.begin_find(newest_layer(), Zones::all);
+  Batch second;
+  bool goes_on = true;
+  for (Batch *current = &first, *next = &second; goes_on && !items.empty(); std::swap(current, next)) {
+    items = items.subspan(current->count);
+    if (!items.empty()) {
+      next->load(*this, items);
+      next->begin_find(newest_layer(), Zones::all);
+    }
+    const std::uint32_t known = looks_ahead ? current->known_in(*this, adding.live) : 0;
+    looks_ahead = static_cast<std::size_t>(std::popcount(known)) * 2 > current->count;
+    for (std::size_t number = 0; number < current->count && goes_on; ++number) {
       Fingerprint record;
-      const Put outcome = put(batch.hashes[number], adding, record);
+      const bool is_known = (known >> number & 1) != 0;
+      const Put outcome = is_known ? Put::known : put(current->hashes[number], adding, record);
       if (outcome == Put::added || outcome == Put::renewed) told.add(record);
       goes_on = step(outcome);
     }
-    items = items.subspan(batch.count);
   }
   told.end();
 }

@@ -21,6 +21,9 @@ using value::Paging;
 
 inline constexpr std::size_t found_together_max = 32;
 
+// The zones whose lines are asked for at once.
+enum class Zones : std::uint8_t { first, all };
+
 // Items that begin_find() has asked for.
 struct SoughtItems {
   std::size_t count = 0;
@@ -44,14 +47,18 @@ class WindowLayer {
 
   [[nodiscard]] const LaneBlocks& blocks() const { return blocks_; }
   // For each hash, the live lanes that have the item, a bit for each: `lanes` is as long as `hashes`, which
-  // are at most found_together_max. The first call asks for memory that the second one reads.
-  [[gnu::always_inline]] void begin_find(std::span<const std::uint64_t> hashes, SoughtItems& items) const {
+  // are at most found_together_max. The first call asks for memory that the second one reads: for all of it
+  // with Zones::all.
+  [[gnu::always_inline]] void begin_find(std::span<const std::uint64_t> hashes, Zones zones,
+                                         SoughtItems& items) const {
     items.count = hashes.size();
+    const std::uint32_t zones_asked = zones == Zones::all ? blocks_.zones : 1;
     for (std::size_t at = 0; at < hashes.size(); ++at) {
       const LaneItem item(blocks_, hashes[at]);
       items.lines[at] = item.line(blocks_, 0);
       fetch_line(item.stamps(blocks_));
       fetch_line(items.lines[at]);
+      for (std::uint32_t zone = 1; zone < zones_asked; ++zone) fetch_line(item.line(blocks_, zone));
       items.items[at] = item;
     }
   }
@@ -66,7 +73,9 @@ class WindowLayer {
     });
   }
   // Sets the item's bits in the lane of this generation. With the lock of its block.
-  void set(std::uint64_t hash, const LiveStamps& live) { LaneItem(blocks_, hash).set(blocks_, live); }
+  void set(std::uint64_t hash, const LiveStamps& live) {
+    with_shape(blocks_, [&](const auto& shape) { LaneItem(blocks_, hash).set(blocks_, shape, live); });
+  }
 
   // The places of a lane that its items have taken, or adds that run now have claimed.
   [[nodiscard]] std::uint64_t taken(std::uint32_t lane) const {
