@@ -53,6 +53,7 @@ complete -c sepald -l maxmemory-clients -x -d 'memory of all clients: unread rep
 complete -c sepald -l output-bytes-max -x -d 'replies of a connection after which the others get their turn (default "1mb")'
 complete -c sepald -l busy-reply-threshold -x -d 'milliseconds a script may run before other clients are told that it runs (default 5000)'
 complete -c sepald -l script-memory-max -x -d 'memory of the scripts of one worker thread (default "256mb")'
+complete -c sepald -l missing-filter -x -a 'absent error present' -d 'what look-ups answer for a key without a filter: absent (0, as RedisBloom), error (ERR not found) or present (1) (default "absent")'
 complete -c sepald -l bf-error-rate -x -d 'share of absent items that may be answered with yes (default 0.01)'
 complete -c sepald -l bf-capacity -x -d 'items of the first layer (default 100)'
 complete -c sepald -l bf-expansion -x -d 'a new layer holds this many times the last; 0: filters do not grow (default 2)'

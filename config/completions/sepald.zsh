@@ -56,6 +56,7 @@ _arguments \
   '--output-bytes-max=[replies of a connection after which the others get their turn (default "1mb")]:size:' \
   '--busy-reply-threshold=[milliseconds a script may run before other clients are told that it runs (default 5000)]:number:' \
   '--script-memory-max=[memory of the scripts of one worker thread (default "256mb")]:size:' \
+  '--missing-filter=[what look-ups answer for a key without a filter\: absent (0, as RedisBloom), error (ERR not found) or present (1) (default "absent")]:absent or error or present:(absent error present)' \
   '--bf-error-rate=[share of absent items that may be answered with yes (default 0.01)]:number:' \
   '--bf-capacity=[items of the first layer (default 100)]:number:' \
   '--bf-expansion=[a new layer holds this many times the last; 0\: filters do not grow (default 2)]:number:' \

@@ -337,6 +337,13 @@ constexpr auto table = with_groups(std::to_array<Setting>({
         "script_memory_max", "memory of the scripts of one worker thread", Kind::bytes,
         Range{16 * kb * kb, memory_bytes_max}),
 
+    row<&Settings::runtime, &RuntimeOptions::missing_filter>(
+        "missing_filter",
+        "what look-ups answer for a key without a filter: absent (0, as RedisBloom), error (ERR not found) "
+        "or "
+        "present (1)",
+        Group{"Look-ups"}),
+
     row<&Settings::keyspace, &KeyspaceOptions::error_rate>(
         "bf_error_rate", "share of absent items that may be answered with yes",
         Group{"Filters that an add creates"}),

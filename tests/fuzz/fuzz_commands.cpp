@@ -48,10 +48,10 @@ constexpr std::string_view known_words[] = {
     "latency-monitor-threshold", "save", "appendonly", "maxclients", "secret", "default", "alice", "on",
     "off", "nopass", ">secret", "<secret", "resetpass", "allkeys", "~a*", "%R~b", "%W~c", "resetkeys",
     "allcommands", "nocommands", "+@all", "-@all", "+@bloom", "-@bloom", "+bf.add", "-bf.add", "+client|id",
-    "-config|set", "(+bf.exists ~b)", "clearselectors", "reset", "&*", "resetchannels", "sanitize-payload",
-    "AUTH", "PING", "BF.ADD", "BF.EXISTS", "BF.MADD", "DEL", "EVAL", "GET", "server", "memory", "everything",
-    "BUCKETSIZE", "HELP", "RESET", "SAMPLES", "MAXLEN", "FIELDS", "MAXITERATIONS", "SIZE", "FILTERS",
-    "+@cuckoo", "return 1", "return KEYS", "return redis.call('BF.ADD', KEYS[1], ARGV[1])",
+    "-config|set", "(+bf.exists ~b)", "clearselectors", "reset", "&*", "error", "present", "AUTH", "PING",
+    "BF.ADD", "BF.EXISTS", "BF.MADD", "DEL", "EVAL", "GET", "server", "memory", "everything", "BUCKETSIZE",
+    "HELP", "RESET", "SAMPLES", "MAXLEN", "FIELDS", "MAXITERATIONS", "SIZE", "FILTERS", "+@cuckoo",
+    "return 1", "return KEYS", "return redis.call('BF.ADD', KEYS[1], ARGV[1])",
     "return redis.pcall('BF.MADD', 'a', 'x', 'y')",
     "redis.call('RENAME', 'a', 'b') return redis.call('BF.CARD', 'b')", "while true do end",
     "redis.call('BF.ADD', 'a', 'x') while true do pcall(redis.call, 'DEL', 'a') end",
@@ -69,7 +69,7 @@ constexpr std::string_view known_words[] = {
     std::string_view("\x00\xc0\x7b\x0a\x00\x48\xe2\x53\xe1\x00\x7a\x67\xb9", 13),
     std::string_view(
         "\x00\xc3\x09\x1e\x01\x61\x61\xe0\x11\x00\x01\x61\x61\x0a\x00\x45\x73\x7c\xbb\x2b\x64\x7b\xbb", 23),
-    "cf-initial-size",
+    "cf-initial-size", "missing-filter",
     "redis.call('CF.INSERT', KEYS[1], 'ITEMS', 'a', 'b') return redis.call('CF.DEL', 'a', ARGV[1])"};
 
 constexpr std::uint8_t words_end = 0xc0;

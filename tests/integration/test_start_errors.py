@@ -37,6 +37,7 @@ WRONG_VALUES = {
     "cf_capacity": ["1", "1073741825", "3"], "cf_bucket_size": ["0", "256"], "cf_iterations": ["0", "65536"],
     "cf_expansion": ["32769", "x"], "cf_layers_max": ["0", "65537"],
     "seed": ["-1", "18446744073709551616"], "http_hosts": ["a/b", "1.2.3.256"], "http_metrics_filters": ["10001", "x"],
+    "missing_filter": ["maybe", ""],
     "log_level": ["loud", ""], "log_format": ["xml", ""],
 }
 

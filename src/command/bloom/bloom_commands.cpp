@@ -16,11 +16,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 
 #include "command/bloom/add_answers.hpp"
 #include "command/bloom/bloom_row.hpp"
+#include "command/bloom/look_up.hpp"
 #include "command/bloom/window_requests.hpp"
 #include "command/keys/lookup.hpp"
 #include "command/keys/timing.hpp"
@@ -41,18 +41,6 @@ bloom::FilterOptions default_options(const Context& context) {
           .capacity = options.capacity,
           .expansion = options.expansion,
           .seed = options.seed};
-}
-
-// Counts eight bytes of 0 or 1 at a time: the multiplication adds them up in the highest byte.
-std::size_t count_true(std::span<const bool> values) {
-  static_assert(sizeof(bool) == 1);
-  std::size_t count = 0;
-  for (; values.size() >= 8; values = values.subspan(8)) {
-    std::uint64_t bytes = 0;
-    std::memcpy(&bytes, values.data(), sizeof bytes);
-    count += static_cast<std::size_t>((bytes * 0x0101'0101'0101'0101U) >> 56);
-  }
-  return count + static_cast<std::size_t>(std::ranges::count(values, true));
 }
 
 void count_new(Context& context, const Filter& filter, std::uint64_t new_count) {
@@ -169,19 +157,6 @@ Next add(Context& context, const Addition& addition) {
   return add_and_grow(context, *filter, addition);
 }
 
-void look_up(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
-  context.stats.items_asked.add(items.size());
-  const value::Value* const found_value = find_counted(context, context.words[1], requests);
-  const auto* const filter = value::as<Filter>(found_value);
-  if (filter == nullptr) return look_up_other(context, found_value, items, present);
-  filter->contains(items, present);
-  // Most requests have one item, and a loop would cost them more than they can pay.
-  const std::size_t found = present.size() == 1 ? static_cast<std::size_t>(present[0]) : count_true(present);
-  context.stats.items_found.add(found);
-  if (bloom::Usage* const usage = filter->usage()) [[unlikely]]
-    usage->slot(context.dispatcher.worker()).count_asked(items.size(), found);
-}
-
 void append_value(resp::Reply& reply, const bloom::InfoField& field, const bloom::InfoFacts& facts) {
   if (const auto value = field.value(facts)) {
     reply.integer_unsigned(*value);
@@ -279,21 +254,20 @@ Next bf_insert(Context& context) {
 
 Next bf_exists(Context& context) {
   const std::span<bool> present = context.scratch.flags(1);
-  look_up(context, context.words.subspan(2), present);
+  if (!look_up(context, context.words.subspan(2), present)) return refuse_missing(context);
   context.reply.boolean(present.front());
   return Next::done;
 }
 
 Next bf_exists_together(Context& context, Words items, std::span<bool> present) {
   // Each request counts a hit or a miss of its key, as if it had come alone.
-  look_up(context, items, present, items.size());
-  return Next::done;
+  return look_up(context, items, present, items.size()) ? Next::done : Next::need_alone;
 }
 
 Next bf_mexists(Context& context) {
   const Words items = context.words.subspan(2);
   const std::span<bool> present = context.scratch.flags(items.size());
-  look_up(context, items, present);
+  if (!look_up(context, items, present)) return refuse_missing(context);
   context.reply.array(items.size());
   context.reply.booleans(present);
   return Next::done;

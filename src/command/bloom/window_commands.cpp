@@ -92,16 +92,6 @@ Next add_together_to_other(Context& context, value::Value* found, Items items, s
   return Next::done;
 }
 
-void look_up_other(Context& context, const value::Value* found, Items items, std::span<bool> present) {
-  const auto* const filter = value::as<WindowFilter>(found);
-  if (filter == nullptr) {
-    std::ranges::fill(present, false);
-    return;
-  }
-  filter->contains(items, context.now, present);
-  context.stats.items_found.add(static_cast<std::uint64_t>(std::ranges::count(present, true)));
-}
-
 Next make_window(Context& context, writers::WindowCreation creation) {
   if (!context.may_create()) return Next::need_alone;
   creation.now = context.now;

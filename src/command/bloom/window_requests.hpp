@@ -20,9 +20,6 @@ Next add_to_other(Context& context, value::Value& found, std::span<const std::st
 // The same for items of several requests that come together; null: the key is free.
 Next add_together_to_other(Context& context, value::Value* found, std::span<const std::string_view> items,
                            std::span<bool> added);
-// A value of neither kind holds no item: the reference answers no WRONGTYPE here.
-void look_up_other(Context& context, const value::Value* found, std::span<const std::string_view> items,
-                   std::span<bool> present);
 // BF.RESERVE with a window; the key is free.
 Next make_window(Context& context, writers::WindowCreation creation);
 // BF.INSERT with a window.

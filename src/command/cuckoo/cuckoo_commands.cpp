@@ -17,6 +17,7 @@
 #include "command/cuckoo/cuckoo_row.hpp"
 #include "command/cuckoo/refuse_other.hpp"
 #include "command/keys/lookup.hpp"
+#include "command/keys/missing.hpp"
 #include "command/run/refuse.hpp"
 #include "command/run/scratch.hpp"
 #include "command/table/families.hpp"
@@ -193,14 +194,14 @@ Next cf_mdel(Context& context) {
 
 // --- questions --------------------------------------------------------------------------------------------
 
-// A value of another kind holds no item.
-void look_up(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
+// For one request, or for several that have one item each. False: each of them answers an error
+// (answer_missing).
+bool look_up(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
+  value::Value* const value = find(context, context.words[1]);
+  const cuckoo::Found found(value);
+  if (found.none()) return answer_missing(context, value, present, requests);
+  count_key(context, true, requests);
   context.stats.items_asked.add(items.size());
-  const cuckoo::Found found(find_counted(context, context.words[1], requests));
-  if (found.none()) {
-    std::ranges::fill(present, false);
-    return;
-  }
   if (found.own != nullptr) {
     found.own->contains(items, present);
   } else {
@@ -208,31 +209,36 @@ void look_up(Context& context, Words items, std::span<bool> present, std::uint64
                            [&](std::string_view item) { return found.of_redis->table().contains(item); });
   }
   context.stats.items_found.add(static_cast<std::uint64_t>(std::ranges::count(present, true)));
+  return true;
 }
 
 Next cf_exists(Context& context) {
   const std::span<bool> present = context.scratch.flags(1);
-  look_up(context, context.words.subspan(2), present);
+  if (!look_up(context, context.words.subspan(2), present)) return refuse_missing(context);
   context.reply.boolean(present.front());
   return Next::done;
 }
 
 Next cf_exists_together(Context& context, Words items, std::span<bool> present) {
-  look_up(context, items, present, items.size());
-  return Next::done;
+  return look_up(context, items, present, items.size()) ? Next::done : Next::need_alone;
 }
 
 Next cf_mexists(Context& context) {
   const Words items = context.words.subspan(2);
   const std::span<bool> present = context.scratch.flags(items.size());
-  look_up(context, items, present);
+  if (!look_up(context, items, present)) return refuse_missing(context);
   context.reply.array(items.size());
   context.reply.booleans(present);
   return Next::done;
 }
 
+// A number of copies cannot say that an item may be there: the setting `present` answers 0 as well.
 Next cf_count(Context& context) {
-  const cuckoo::Found found(find_counted(context, context.words[1]));
+  value::Value* const value = find(context, context.words[1]);
+  const cuckoo::Found found(value);
+  if (found.none() && context.services.options.missing_filter == bloom::MissingFilter::error)
+    return refuse_missing(context, value);
+  count_key(context, value != nullptr);
   if (found.none()) return answer_count(context, 0);
   const std::string_view item = context.words[2];
   return answer_count(context,

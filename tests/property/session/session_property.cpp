@@ -105,8 +105,10 @@ std::string replies_in_rounds(std::string_view bytes, const std::vector<std::siz
 }
 
 // The replies to `bytes`, which arrive in pieces of at most these sizes, used again and again.
-std::string replies_to(std::string_view bytes, const std::vector<std::size_t>& piece_bytes) {
+std::string replies_to(std::string_view bytes, const std::vector<std::size_t>& piece_bytes,
+                       bloom::MissingFilter missing = bloom::MissingFilter::absent) {
   SessionWorld world;
+  world.ground.options.missing_filter = missing;
   world.ground.options.output_bytes_max = 10'000;
   for (std::size_t i = 0; !bytes.empty(); ++i) {
     std::string_view piece = bytes.substr(0, piece_bytes[i % piece_bytes.size()]);
@@ -127,8 +129,9 @@ std::vector<std::string> random_neighbours() {
   std::vector<std::string> requests;
   const int groups = *rc::gen::inRange(1, 20);
   for (int group = 0; group < groups; ++group) {
-    const std::string command = *rc::gen::element<std::string>(
-        "BF.ADD", "BF.ADD", "bf.add", "bf.add", "BF.EXISTS", "DEL", "EXISTS", "EXPIRE", "PERSIST");
+    const std::string command =
+        *rc::gen::element<std::string>("BF.ADD", "BF.ADD", "bf.add", "bf.add", "BF.EXISTS", "CF.EXISTS",
+                                       "DEL", "EXISTS", "EXPIRE", "PERSIST");
     const bool has_item = command != "DEL" && command != "EXISTS" && command != "PERSIST";
     const std::string key = *rc::gen::element<std::string>("k", "k", "other");
     const int count = command == "DEL" ? *rc::gen::element(1, 1, 40) : *rc::gen::inRange(1, 150);
@@ -188,11 +191,14 @@ TEST_CASE("requests that are run together answer as if they were run one after t
     const std::vector<std::string> requests = random_neighbours();
     std::string together;
     SessionWorld single;
+    const auto missing = *rc::gen::element(bloom::MissingFilter::absent, bloom::MissingFilter::error,
+                                           bloom::MissingFilter::present);
+    single.ground.options.missing_filter = missing;
     for (const std::string& one : requests) {
       together += one;
       static_cast<void>(single.give(one));
     }
-    RC_ASSERT(replies_to(together, {together.size()}) == single.taken_output());
+    RC_ASSERT(replies_to(together, {together.size()}, missing) == single.taken_output());
   }));
 }
 

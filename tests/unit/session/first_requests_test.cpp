@@ -79,6 +79,24 @@ TEST_CASE("requests that run together are counted like single requests") {
   CHECK(stats.key_misses.get() == 3);
 }
 
+TEST_CASE("each of several clients that ask a missing filter is told so, and counted once") {
+  FilterWorld world(3);
+  const auto& stats = world.ground.workers[0];
+  const std::vector<std::string> requests{exists("gone", "a"), exists("gone", "b"), exists("gone", "a")};
+  world.ground.options.missing_filter = bloom::MissingFilter::present;
+  CHECK(world.round(requests) == Replies{yes, yes, yes});
+  CHECK(stats.key_misses.get() == 3);
+  CHECK(stats.items_asked.get() == 3);
+  world.ground.options.missing_filter = bloom::MissingFilter::error;
+  const std::string error = "-ERR not found\r\n";
+  CHECK(world.round(requests) == Replies{error, error, error});
+  CHECK(stats.key_misses.get() == 6);
+  CHECK(stats.items_asked.get() == 3);
+  CHECK(stats.error_replies.get() == 3);
+  CHECK(stats_of(world, "bf.exists").failed.get() == 3);
+  CHECK(stats_of(world, "bf.exists").calls.get() == 6);
+}
+
 TEST_CASE("requests that differ in more than the item are not run together") {
   FilterWorld world(4);
   world.ask(request({"BF.RESERVE", "other", "0.0001", "1000"}));

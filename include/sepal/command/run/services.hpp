@@ -6,6 +6,7 @@
 #include <sepal/base/choice.hpp>
 #include <sepal/base/clock.hpp>
 #include <sepal/base/result.hpp>
+#include <sepal/bloom/commands/missing_filter.hpp>
 #include <sepal/command/observe/monitors.hpp>
 #include <sepal/command/run/client_state.hpp>
 #include <sepal/command/run/pause.hpp>
@@ -85,8 +86,9 @@ struct RuntimeOptions {
   // While a script has run for longer than this, other clients are told that it runs.
   std::chrono::milliseconds busy_reply_threshold{5000};
   std::uint64_t script_memory_max = 256ull << 20;  // of the scripts of one worker; texts: script_text_max()
-  std::uint32_t uploads_max = 64;                  // filters that are uploaded at a time
-  std::chrono::seconds upload_timeout{300};        // an upload without a new piece for so long is dropped
+  bloom::MissingFilter missing_filter = bloom::MissingFilter::absent;
+  std::uint32_t uploads_max = 64;            // filters that are uploaded at a time
+  std::chrono::seconds upload_timeout{300};  // an upload without a new piece for so long is dropped
   // A request that took so long is put into the slow log; negative: none is.
   std::int64_t slow_log_microseconds = 10'000;
   std::uint64_t slow_log_entries = 128;
