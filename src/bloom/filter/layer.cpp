@@ -461,6 +461,8 @@ void LayerStack::prefetch(std::uint32_t count, const Pending& pending) const {
     if (!prefetch.worth_it()) continue;
     for (std::size_t i = 0; i < pending.count; ++i) prefetch(pending.low[i]);
   }
+  // GCC drops calls of a function that does nothing but prefetch.
+  asm volatile("");
 }
 
 void LayerStack::find(std::uint32_t count, Pending& pending) const {
