@@ -24,6 +24,7 @@ constexpr std::pair<std::string_view, std::string_view> types[] = {
     {"cursor", "integer"},
     {"expansion", "integer"},
     {"index", "integer"},
+    {"numkeys", "integer"},
     {"maxage", "integer"},
     {"protover", "integer"},
     {"client-id", "integer"},

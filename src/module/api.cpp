@@ -43,6 +43,8 @@ void load_requests(Loader& loader) {
   loader.needed(api.CreateString, "CreateString");
   loader.needed(api.FreeString, "FreeString");
   loader.needed(api.WrongArity, "WrongArity");
+  loader.needed(api.IsKeysPositionRequest, "IsKeysPositionRequest");
+  loader.needed(api.KeyAtPos, "KeyAtPos");
   loader.needed(api.ReplyWithLongLong, "ReplyWithLongLong");
   loader.needed(api.ReplyWithDouble, "ReplyWithDouble");
   loader.needed(api.ReplyWithError, "ReplyWithError");

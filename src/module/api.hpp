@@ -71,6 +71,7 @@ struct KeySpec {
   static constexpr std::uint64_t inserts = 1 << 6;  // INSERT
   static constexpr int by_index = 2;                // begin_search
   static constexpr int by_range = 2;                // find_keys
+  static constexpr int by_number = 3;
 
   const char* notes = nullptr;
   std::uint64_t flags = 0;
@@ -80,11 +81,21 @@ struct KeySpec {
     const char* unused;
   } begin{};
   int find_keys = 0;
-  struct {
+  struct Range {
     int last_key;
     int key_step;
     int limit;
-  } range{};
+  };
+  // Positions count from the word that `begin` names.
+  struct Number {
+    int number_at;  // the word with the number of keys
+    int first_key;
+    int key_step;
+  };
+  union {
+    Range range{};
+    Number number;
+  };
 };
 
 struct CommandInfoVersion {
@@ -143,6 +154,8 @@ struct Api {
   RedisModuleString* (*CreateString)(RedisModuleCtx*, const char*, std::size_t);  // the context may be null
   void (*FreeString)(RedisModuleCtx*, RedisModuleString*);                        // the context may be null
   int (*WrongArity)(RedisModuleCtx*);
+  int (*IsKeysPositionRequest)(RedisModuleCtx*);
+  void (*KeyAtPos)(RedisModuleCtx*, int position);
   int (*ReplyWithLongLong)(RedisModuleCtx*, long long);
   int (*ReplyWithDouble)(RedisModuleCtx*, double);
   int (*ReplyWithError)(RedisModuleCtx*, const char*);

@@ -6,6 +6,7 @@
 #include <sepal/base/arguments.hpp>
 #include <sepal/bloom/commands/commands.hpp>
 #include <sepal/bloom/commands/facts.hpp>
+#include <sepal/bloom/commands/find.hpp>
 #include <sepal/bloom/commands/options.hpp>
 #include <sepal/bloom/commands/stats.hpp>
 #include <sepal/bloom/commands/texts.hpp>
@@ -234,25 +235,79 @@ void bf_reserve(Request& request) {
 
 // --- asking -----------------------------------------------------------------------------------------------
 
-// A key that holds another type holds no item: the reference answers no WRONGTYPE here.
-void look_up(Request& request, bool single) {
+// `missing`: what is answered where the key names no filter. As for the reference, a value of another type is
+// none.
+void look_up(Request& request, bloom::MissingFilter missing, bool single) {
   const Words items = request.words.subspan(2);
   Flags flags(items.size());
   const std::span<bool> present = flags.all();
   const Key key(request.context, request.key(), open_to_read);
-  // The answers begin as zeros: without a filter no item is there.
-  if (const Filter* const filter = key.filter()) filter->contains(items, present);
-  if (const WindowFilter* const window = key.window()) window->contains(items, now_of_server(), present);
+  if (const Filter* const filter = key.filter()) {
+    filter->contains(items, present);
+  } else if (const WindowFilter* const window = key.window()) {
+    window->contains(items, now_of_server(), present);
+  } else if (missing == bloom::MissingFilter::error) {
+    return request.reply.error(key.is_free() ? text::filter_not_found : text::wrong_type);
+  } else {
+    std::ranges::fill(present, missing == bloom::MissingFilter::present);
+  }
   if (!single) request.reply.array(present.size());
   for (const bool is_there : present) request.reply.boolean(is_there);
 }
 
 void bf_exists(Request& request) {
-  look_up(request, true);
+  look_up(request, chosen->missing_filter, true);
 }
 
 void bf_mexists(Request& request) {
-  look_up(request, false);
+  look_up(request, chosen->missing_filter, false);
+}
+
+void bf_check(Request& request) {
+  look_up(request, bloom::MissingFilter::error, false);
+}
+
+// The values are kept: a key that is past its deadline is deleted when it is named once more. Null: there is
+// no filter. Nothing: the reply says what is wrong.
+std::optional<std::vector<value::ValuePtr>> find_filters(Request& request, std::size_t key_count) {
+  std::vector<value::ValuePtr> found;
+  found.reserve(key_count);
+  constexpr std::size_t first_key = 2;
+  for (std::size_t at = 0; at < key_count; ++at) {
+    const Key key(request.context, request.arguments[first_key + at], open_to_read);
+    const bool is_wrong = !key.is_free() && !bloom::is_filter(key.value());
+    if (is_wrong || (key.is_free() && chosen->missing_filter == bloom::MissingFilter::error)) {
+      request.reply.error(is_wrong ? text::wrong_type : text::filter_not_found);
+      return std::nullopt;
+    }
+    found.emplace_back(key.value());
+  }
+  return found;
+}
+
+void bf_find(Request& request) {
+  const auto parsed = bloom::parse_find(request.words.subspan(1));
+  if (const auto* refusal = std::get_if<Refusal>(&parsed)) return request.reply.error(refusal->text);
+  if (std::holds_alternative<bloom::TooFewWords>(parsed))
+    return request.reply.error(bloom::wrong_arity("bf.find"));
+  const auto& find = std::get<bloom::FindRequest>(parsed);
+  const auto kept = find_filters(request, find.keys.size());
+  if (!kept) return;
+  std::vector<const value::Value*> filters;
+  for (const value::ValuePtr& each : *kept) filters.push_back(each.get());
+  std::vector<bloom::FindWindow::Asked> asked(filters.size());
+  const bool missing = chosen->missing_filter == bloom::MissingFilter::present;
+  bloom::FindWindow window;
+  // Before the reply: it allocates.
+  std::size_t count = window.begin(find.items, filters.size(), find.all);
+  request.reply.array(find.items.size());
+  for (Words left = find.items;;) {
+    window.ask(left.first(count), filters, missing, now_of_server(), asked);
+    window.append(request.reply);
+    left = left.subspan(count);
+    if (left.empty()) return;
+    count = window.begin(left, filters.size(), find.all);
+  }
 }
 
 void bf_card(Request& request) {
@@ -362,8 +417,10 @@ constexpr CommandFacts bf_window_add_facts{
 constexpr Command commands[] = {
     command<bf_add, 3>(bloom::facts_of_command("bf.add")),
     command<bf_card, 2>(bloom::facts_of_command("bf.card")),
+    command<bf_check, -3>(bloom::facts_of_command("bf.check")),
     command<bf_debug, 2>(bloom::facts_of_command("bf.debug")),
     command<bf_exists, 3>(bloom::facts_of_command("bf.exists")),
+    command<bf_find, -5, 1>(bloom::facts_of_command("bf.find")),
     command<bf_info, -2>(bloom::facts_of_command("bf.info")),
     command<bf_insert, -4>(bloom::facts_of_command("bf.insert")),
     command<bf_load_chunk, 4>(bloom::facts_of_command("bf.loadchunk")),

@@ -208,12 +208,22 @@ void cf_mdel(Request& request) {
 
 // --- questions --------------------------------------------------------------------------------------------
 
-// A value of another kind holds no item.
+// Answers an error about a key that names no cuckoo filter, if the setting says so.
+bool refuses_missing(Request& request, const Key& key) {
+  if (chosen->missing_filter != bloom::MissingFilter::error) return false;
+  request.reply.error(key.is_free() ? bloom::text::filter_not_found : bloom::text::wrong_type);
+  return true;
+}
+
 void look_up(Request& request, bool single) {
   const Words items = request.words.subspan(2);
   Flags present(items.size());
   const Key key(request.context, request.key(), open_to_read);
   const Found found(key.value());
+  if (found.none()) {
+    if (refuses_missing(request, key)) return;
+    std::ranges::fill(present.all(), chosen->missing_filter == bloom::MissingFilter::present);
+  }
   if (found.own != nullptr) found.own->contains(items, present.all());
   if (found.of_redis != nullptr)
     std::ranges::transform(items, present.all().begin(),
@@ -234,6 +244,7 @@ void cf_count(Request& request) {
   const std::string_view item = request.words[2];
   const Key key(request.context, request.key(), open_to_read);
   const Found found(key.value());
+  if (found.none() && refuses_missing(request, key)) return;
   std::uint64_t copies = 0;
   if (found.own != nullptr) copies = found.own->count(item);
   if (found.of_redis != nullptr) copies = found.of_redis->table().count(item);

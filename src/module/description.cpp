@@ -41,7 +41,7 @@ class ServerArguments {
       info.name = text(argument.name);
       info.display_text = info.name;
       info.type = type_of(argument.type);
-      if (info.type == ArgumentType::key) info.key_spec_index = 0;  // all of these commands have one key
+      if (info.type == ArgumentType::key) info.key_spec_index = 0;  // all keys of a command are alike
       if (!argument.token.empty()) info.token = text(argument.token);
       if (argument.optional) info.flags |= ArgumentInfo::optional;
       if (argument.repeated) info.flags |= ArgumentInfo::repeated;
@@ -67,9 +67,15 @@ KeySpec key_of(const CommandFacts& facts) {
   KeySpec key;
   key.flags = facts.writes ? KeySpec::changes | KeySpec::inserts : KeySpec::reads | KeySpec::gives;
   key.begin_search = KeySpec::by_index;
-  key.begin.position = 1;
-  key.find_keys = KeySpec::by_range;
-  key.range = {.last_key = 0, .key_step = 1, .limit = 0};
+  if (facts.key_count_at != 0) {
+    key.begin.position = facts.key_count_at;
+    key.find_keys = KeySpec::by_number;
+    key.number = {.number_at = 0, .first_key = 1, .key_step = 1};
+  } else {
+    key.begin.position = 1;
+    key.find_keys = KeySpec::by_range;
+    key.range = {.last_key = 0, .key_step = 1, .limit = 0};
+  }
   return key;
 }
 

@@ -38,6 +38,13 @@ std::string read_seed(std::string_view word, Settings& into) {
   return {};
 }
 
+std::string read_missing_filter(std::string_view word, Settings& into) {
+  const auto choice = choice_of<bloom::MissingFilter>(lower_case(word));
+  if (!choice) return "it must be absent, error or present";
+  into.missing_filter = *choice;
+  return {};
+}
+
 std::string error_rate_text(const Settings& settings) {
   return digits_of_real(settings.options.error_rate);
 }
@@ -54,6 +61,10 @@ std::string seed_text(const Settings& settings) {
   return settings.seed ? std::to_string(*settings.seed) : std::string();
 }
 
+std::string missing_filter_text(const Settings& settings) {
+  return std::string(name_of(settings.missing_filter));
+}
+
 struct Setting {
   std::string_view argument;  // of loadmodule
   std::string_view other_argument;
@@ -67,6 +78,7 @@ constexpr Setting table[] = {
     {"INITIAL_SIZE", "CAPACITY", "initial-size", read_initial_size, initial_size_text},
     {"EXPANSION", "EXPANSION", "expansion-factor", read_expansion, expansion_text},
     {"SEED", "SEED", "seed", read_seed, seed_text},
+    {"MISSING_FILTER", "MISSING_FILTER", "missing-filter", read_missing_filter, missing_filter_text},
 };
 
 std::string read_setting(std::string_view name, std::string_view value, Settings& into) {
@@ -76,7 +88,8 @@ std::string read_setting(std::string_view name, std::string_view value, Settings
       return wrong.empty() ? wrong : std::string(name) + ": " + wrong;
     }
   return "unknown argument " + std::string(echoed(name)) +
-         "; known are ERROR_RATE, INITIAL_SIZE, CAPACITY, EXPANSION and SEED, each with a value";
+         "; known are ERROR_RATE, INITIAL_SIZE, CAPACITY, EXPANSION, SEED and MISSING_FILTER, each with a "
+         "value";
 }
 
 // The settings that CONFIG reads and changes. The server's main thread.

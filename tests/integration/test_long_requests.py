@@ -1,5 +1,6 @@
 """Long requests and long replies beside other clients, and when the server is killed in the middle of one."""
 
+import itertools
 import signal
 import time
 
@@ -60,6 +61,19 @@ class LongRequestTest(DaemonTest):
             if any(0 < count < MANY for count in seen):
                 return
         self.fail("no other client was served in the middle of a request of %d items" % MANY)
+
+    def test_other_clients_run_in_the_middle_of_one_question_to_many_filters(self):
+        daemon = self.start("--threads", "1", "--journal", "off")
+        keys = ["none:%d" % number for number in range(999)] + ["k"]
+        request = encode("BF.FIND", len(keys), *keys, "ITEMS", *["a"] * (MANY // 30))
+        requests = itertools.cycle([("BF.ADD", "k", "a"), ("DEL", "k")])
+        for _ in range(TRIES_MAX):
+            reply, _ = self.seen_in_the_middle(daemon, request, lambda client: client.call(*next(requests)))
+            self.assertEqual(len(reply), MANY // 30)
+            self.assertLessEqual(set(reply), {0, 1000})
+            if set(reply) == {0, 1000}:
+                return
+        self.fail("no other client was served in the middle of a request to %d filters" % len(keys))
 
     def test_keys_are_deleted_while_another_client_asks(self):
         daemon = self.start("--threads", "2", "--journal", "off")

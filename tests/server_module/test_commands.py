@@ -149,7 +149,7 @@ class CommandTest(RedisTest):
     def test_what_both_hosts_say_of_a_command_is_the_same(self):
         """COMMAND DOCS and COMMAND INFO. sepald shows each argument's text, which Redis 7.0 has no place for."""
         client, sepald = self.client_of(self.start()), self.client_of(self.start_sepald())
-        names = ["BF." + name for name in "ADD CARD DEBUG EXISTS INFO INSERT LOADCHUNK MADD MEXISTS RESERVE SCANDUMP STATS WINDOW".split()]
+        names = ["BF." + name for name in "ADD CARD CHECK DEBUG EXISTS FIND INFO INSERT LOADCHUNK MADD MEXISTS RESERVE SCANDUMP STATS WINDOW".split()]
         names += ["CF." + name for name in ("ADD ADDNX COMPACT COUNT DEBUG DEL EXISTS INFO INSERT INSERTNX LOADCHUNK MDEL MEXISTS "
                                             "RESERVE SCANDUMP STATS").split()]
         docs, of_sepald = docs_of(client.call("COMMAND", "DOCS", *names)), docs_of(sepald.call("COMMAND", "DOCS", *names))
@@ -176,7 +176,7 @@ class CommandTest(RedisTest):
             self.assertLess(self.version_of(server), (7, 4))
             return
         commands = client.call("ACL", "CAT", "bloom")
-        self.assertEqual(len(commands), 16, commands)
+        self.assertEqual(len(commands), 18, commands)
         self.assertEqual(len(client.call("ACL", "CAT", "cuckoo")), 17)
         client.call("ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@bloom", "-@write")
         reader.call("AUTH", "reader", "secret")
@@ -214,7 +214,7 @@ class CommandTest(RedisTest):
         client = self.client_of(server)
         read = client.call("CONFIG", "GET", "bf.*")
         self.assertEqual(dict(zip(read[::2], read[1::2])),
-                         {b"bf.error-rate": b"0.001", b"bf.initial-size": b"100", b"bf.expansion-factor": b"4", b"bf.seed": b""})
+                         {b"bf.error-rate": b"0.001", b"bf.initial-size": b"100", b"bf.expansion-factor": b"4", b"bf.seed": b"", b"bf.missing-filter": b"absent"})
         self.assertEqual(client.call("CONFIG", "SET", "bf.initial-size", 777, "bf.seed", 9), b"OK")
         self.assertEqual(client.call("CONFIG", "GET", "bf.seed"), [b"bf.seed", b"9"])
         client.call("BF.ADD", "k", "a")

@@ -23,13 +23,14 @@ struct CommandFacts {
   std::int8_t arity = 0;          // words including the name; negative: at least so many
   bool writes = false;            // else it only reads
   bool grows = true;              // if it writes: it may take memory, so it is refused above maxmemory
+  std::int8_t key_count_at = 0;   // this word says how many keys follow it; 0: the key is the first word
   bool fast = false;              // it takes a short time, whatever the size of the filter
   std::string_view categories{};  // of the rights of users; blank separated, with '@'
   std::string_view summary{};
   std::string_view since{};
   std::string_view complexity{};
-  std::string_view syntax{};  // the first word is the key
-  std::string_view tips{};    // blank separated
+  std::string_view syntax{};
+  std::string_view tips{};  // blank separated
 };
 
 struct SyntaxArgument {

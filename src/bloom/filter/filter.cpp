@@ -274,6 +274,18 @@ void Filter::contains(std::span<const std::string_view> items, std::span<bool> p
       });
 }
 
+void Filter::fetch_blocks(const Pending& hashed) const {
+  const LayerStack layers = stack();
+  layers.prefetch(layers.size(), hashed);
+}
+
+void Filter::remove_held(std::span<const std::string_view> items, Pending& hashed) const {
+  const LayerStack layers = stack();
+  if (hash() == ItemHash::xxh3_above_bitmap) [[unlikely]]
+    leave_out(layers[0], items, 0, hashed);
+  layers.find(layers.size(), hashed);
+}
+
 bool Filter::in_bitmap(std::string_view item) const {
   return hash() == ItemHash::xxh3_above_bitmap && first().holds(item);
 }

@@ -163,6 +163,10 @@ struct WindowFilter::Batch {
     count = std::min(items.size(), found_together_max);
     for (std::size_t number = 0; number < count; ++number) hashes[number] = filter.hash_of(items[number]);
   }
+  void load(std::span<const std::uint64_t> hashed) {
+    count = std::min(hashed.size(), found_together_max);
+    std::copy_n(hashed.begin(), count, hashes.begin());
+  }
   // Always inlined: GCC drops calls of a function that does nothing but prefetch.
   [[gnu::always_inline]] void begin_find(const WindowLayer& layer, Zones zones) {
     layer.begin_find(std::span(hashes).first(count), zones, sought);
@@ -193,17 +197,21 @@ struct WindowFilter::Batch {
 };
 
 // While one batch is looked for in the newest layer, the lines of the next one are on their way. One zone
-// tells of most absent items, so the lines of the others are asked for later.
-void WindowFilter::contains(std::span<const std::string_view> items, WallTime now,
-                            std::span<bool> present) const {
+// tells of most absent items, so the lines of the others are asked for later. load(batch, at) gives a batch
+// the hashes of the items from `at` on.
+template <class Load>
+[[gnu::always_inline]] inline void WindowFilter::find(std::size_t count, const Load& load, WallTime now,
+                                                      std::span<bool> present) const {
   const LiveStamps live(generation_at(now), options_.lanes());
-  Batch first(*this, items);
+  Batch first;
+  load(first, 0);
   first.begin_find(newest_layer(), Zones::first);
   Batch second;
-  for (Batch *current = &first, *next = &second; !items.empty(); std::swap(current, next)) {
-    items = items.subspan(current->count);
-    if (!items.empty()) {
-      next->load(*this, items);
+  std::size_t at = 0;
+  for (Batch *current = &first, *next = &second; at < count; std::swap(current, next)) {
+    at += current->count;
+    if (at < count) {
+      load(*next, at);
       next->begin_find(newest_layer(), Zones::first);
     }
     current->end_find(newest_layer(), live);
@@ -216,6 +224,30 @@ void WindowFilter::contains(std::span<const std::string_view> items, WallTime no
     }
     present = present.subspan(lanes.size());
   }
+}
+
+void WindowFilter::contains(std::span<const std::string_view> items, WallTime now,
+                            std::span<bool> present) const {
+  find(
+      items.size(), [&](Batch& batch, std::size_t at) { batch.load(*this, items.subspan(at)); }, now,
+      present);
+}
+
+void WindowFilter::contains_hashed(std::span<const std::uint64_t> hashes, WallTime now,
+                                   std::span<bool> present) const {
+  find(
+      hashes.size(), [&](Batch& batch, std::size_t at) { batch.load(hashes.subspan(at)); }, now, present);
+}
+
+void WindowFilter::fetch_lines(std::span<const std::uint64_t> hashes) const {
+  const LaneBlocks& blocks = newest_layer().blocks();
+  for (const std::uint64_t hash : hashes) {
+    const LaneItem item(blocks, hash);
+    fetch_line(item.stamps(blocks));
+    fetch_line(item.line(blocks, 0));
+  }
+  // GCC drops calls of a function that does nothing but prefetch.
+  asm volatile("");
 }
 
 // --- adds -------------------------------------------------------------------------------------------------

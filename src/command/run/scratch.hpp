@@ -1,6 +1,7 @@
 // Memory that the handlers of one worker reuse from request to request.
 #pragma once
 
+#include <sepal/bloom/commands/find.hpp>
 #include <sepal/bloom/filter/filter.hpp>
 #include <sepal/command/run/context.hpp>
 #include <sepal/cuckoo/native/filter.hpp>
@@ -32,6 +33,7 @@ class Scratch {
 
   std::vector<bloom::Filter::AddOutcome> outcomes;  // of the request that runs
   std::vector<cuckoo::Filter::AddOutcome> cuckoo_outcomes;
+  bloom::FindWindow find_window;             // of a short BF.FIND
   std::vector<std::string_view> part_words;  // of the part of a long request that runs
   resp::Reply part_reply;
   std::vector<std::string_view> queued_words;  // of a command that a transaction queues

@@ -70,6 +70,11 @@ inline constexpr Tips any_order{"nondeterministic_output_order"};
   return {.count_at = 2, .access = access, .note = note};
 }
 
+// The word at `count_at` says how many keys follow it.
+[[nodiscard]] constexpr KeyRange counted_from(std::int8_t count_at, std::string_view access) {
+  return {.count_at = count_at, .access = access};
+}
+
 // Where the items of a request begin.
 constexpr std::size_t items_behind_name(std::span<const std::string_view> /*words*/) {
   return 1;

@@ -10,7 +10,7 @@
 
 namespace sepal::bloom {
 
-// Sorted by name. The key of each is its first word.
+// Sorted by name.
 inline constexpr CommandFacts command_facts[] = {
     {.name = "bf.add",
      .arity = 3,
@@ -52,6 +52,14 @@ inline constexpr CommandFacts command_facts[] = {
      .since = "1.0.0",
      .complexity = "O(L) where L is the number of layers",
      .syntax = "key item"},
+    {.name = "bf.find",
+     .arity = -5,
+     .key_count_at = 1,
+     .categories = "@read @bloom",
+     .summary = "Asks for each item for the first of several filters that may have it, or which of them may",
+     .since = "0.1.0",  // Sepal's version
+     .complexity = "O(N * K * L) where N is the number of items, K of keys, and L of layers",
+     .syntax = "numkeys key [key ...] [ALL] ITEMS item [item ...]"},
     {.name = "bf.info",
      .arity = -2,
      .fast = true,

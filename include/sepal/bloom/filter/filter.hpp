@@ -49,6 +49,7 @@ using value::Paging;
 class Layer;
 class LayerList;
 class LayerStack;
+struct Pending;
 
 inline constexpr std::uint32_t expansion_max = 32768;
 
@@ -152,6 +153,14 @@ class Filter final : public value::Value {
   // Collects the lines that a contains() or try_add() of this item waits for first: its block in the newest
   // layer, where that layer is large.
   void collect_lines(std::string_view item, LinesAhead& lines) const;
+
+  // For items that many filters are asked for (commands/find.hpp), hashed by item_hash() under seed().
+  [[nodiscard]] ItemHash item_hash() const { return hash(); }
+  [[nodiscard]] std::uint64_t seed() const { return seed_; }
+  // Asks for their blocks, where that pays.
+  void fetch_blocks(const Pending& hashed) const;
+  // Takes those out of the list that may have been added. Their index is that in `items`.
+  void remove_held(std::span<const std::string_view> items, Pending& hashed) const;
 
   // Adds all items without changing the structure. Any number of threads may add the same new item: exactly
   // one add answers true for it. Returns false, with nothing added and `added` unspecified, when the newest

@@ -72,6 +72,11 @@ class WindowFilter final : public value::Value {
 
   [[nodiscard]] const WindowOptions& options() const { return options_; }
   void contains(std::span<const std::string_view> items, WallTime now, std::span<bool> present) const;
+  // The same for the low halves of the items' fingerprints under the filter's seed, of items that many
+  // filters are asked for (commands/find.hpp).
+  void contains_hashed(std::span<const std::uint64_t> hashes, WallTime now, std::span<bool> present) const;
+  // Asks for what contains_hashed() reads first.
+  void fetch_lines(std::span<const std::uint64_t> hashes) const;
 
   // Adds all items. False, with nothing done: the filter has to grow, or may not, an old layer is to be
   // dropped, or the recorder refuses. `recorder` may be null.
@@ -185,6 +190,8 @@ class WindowFilter final : public value::Value {
   [[nodiscard]] std::uint64_t generation_at(WallTime now) const;
   std::uint64_t reach(std::uint64_t generation);
   [[nodiscard]] SpinLock& lock_of(std::uint64_t hash) const;
+  template <class Load>
+  void find(std::size_t count, const Load& load, WallTime now, std::span<bool> present) const;
   Put put(std::uint64_t hash, Adding& adding, Fingerprint& record);
   template <class Step>
   void add_all(std::span<const std::string_view> items, Adding& adding, value::AddRecorder* recorder,
