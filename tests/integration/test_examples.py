@@ -54,6 +54,62 @@ class ExamplesTest(DaemonTest):
                 self.assertTrue(example.read_text(encoding="utf-8").startswith("#!/usr/bin/env "))
 
 
+class MissingFilterTest(DaemonTest):
+    """The outage: a filter is gone, and a guard takes the 0 of its look-ups for "not in the database"."""
+
+    def setUp(self):
+        super().setUp()
+        self.example = types.SimpleNamespace(**runpy.run_path(str(ROOT / "examples" / "guard_database.py")))
+        self.filters = redis.Redis(port=self.start().port)
+        self.addCleanup(self.filters.close)
+        self.database = sqlite3.connect(":memory:")
+        self.addCleanup(self.database.close)
+        self.database.execute("CREATE TABLE users (name TEXT PRIMARY KEY, mail TEXT)")
+        self.names = ["user-%d" % number for number in range(100)]
+        self.database.executemany("INSERT INTO users VALUES (?, '')", ((name,) for name in self.names))
+        self.example.fill(self.database, self.filters, 0.001, 100)
+
+    def guards(self):
+        """Whether each lets a name pass: the example, and two that do not know BF.CHECK."""
+        bloom, key = self.filters.bf(), self.example.KEY
+
+        def passes_after_errors(name):
+            try:
+                return bool(bloom.mexists(key, name)[0])
+            except redis.RedisError:
+                return True
+
+        return {"example": self.example.Users(self.database, self.filters).may_exist, "exists": lambda name: bool(bloom.exists(key, name)),
+                "mexists": passes_after_errors}
+
+    def denied(self):
+        """How many users that exist each guard denies."""
+        return {guard: sum(not passes(name) for name in self.names) for guard, passes in self.guards().items()}
+
+    def test_a_filter_that_is_gone_denies_no_user_to_a_guard_that_is_told(self):
+        none = {"example": 0, "exists": 0, "mexists": 0}
+        self.assertEqual(self.denied(), none)
+        self.filters.delete(self.example.KEY)
+        self.assertEqual(self.denied(), {"example": 0, "exists": 100, "mexists": 100})
+        self.filters.config_set("missing-filter", "present")
+        self.assertEqual(self.denied(), none)
+        self.filters.config_set("missing-filter", "error")
+        with self.assertRaisesRegex(redis.ResponseError, "not found"):
+            self.filters.bf().exists(self.example.KEY, "user-1")
+        self.assertEqual(sum(not self.guards()["mexists"](name) for name in self.names), 0)
+
+    def test_a_filter_that_is_being_filled_denies_no_user(self):
+        self.filters.delete(self.example.KEY)
+        self.filters.bf().create(self.example.NEXT, 0.001, 100)
+        self.filters.bf().add(self.example.NEXT, "user-1")
+        self.assertEqual(self.denied()["example"], 0)
+        self.filters.delete(self.example.NEXT)
+        # An application adds while there is no filter: no filter comes of it that lacks all others.
+        self.example.Users(self.database, self.filters).add("late", "late@example.org")
+        self.assertEqual(self.denied()["example"], 0)
+        self.assertFalse(self.filters.exists(self.example.KEY))
+
+
 class RebuildTest(DaemonTest):
     """Moments that a run of the example may not reach."""
 

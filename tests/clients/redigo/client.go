@@ -174,6 +174,8 @@ func commands(client redis.Conn) {
 	expect(false, "BF.EXISTS of a new item")(asBool(client.Do("BF.EXISTS", "users", "carol")))
 	expect(list(1, 0), "BF.MEXISTS")(client.Do("BF.MEXISTS", "users", "alice", "carol"))
 	expect(int64(2), "BF.CARD")(client.Do("BF.CARD", "users"))
+	expect(list(1, 0), "BF.CHECK")(client.Do("BF.CHECK", "users", "alice", "carol"))
+	expect(list(3, 2, 0), "BF.FIND")(client.Do("BF.FIND", 3, "nothing", "other", "users", "ITEMS", "alice", "x", "carol"))
 	checkInfo(client)
 	expect(list(1, 1), "BF.MADD")(client.Do("BF.MADD", "source", "a", "b"))
 	moveFilter(client, "BF", "source", "moved")
@@ -181,6 +183,7 @@ func commands(client redis.Conn) {
 	ok("commands")
 	refused("item exists", "a second BF.RESERVE")(client.Do("BF.RESERVE", "users", 0.001, 1000))
 	refused("not found", "NOCREATE")(client.Do("BF.INSERT", "nothing", "NOCREATE", "ITEMS", "x"))
+	refused("not found", "BF.CHECK without a filter")(client.Do("BF.CHECK", "nothing", "x"))
 	refused("unknown command", "an unknown command")(client.Do("NOSUCH"))
 	ok("errors")
 }

@@ -99,6 +99,8 @@ function commands(callable $ask): void
     expect($ask('BF.EXISTS', 'users', 'carol'), 0, 'BF.EXISTS of a new item');
     expect($ask('BF.MEXISTS', 'users', 'alice', 'carol'), [1, 0], 'BF.MEXISTS');
     expect($ask('BF.CARD', 'users'), 2, 'BF.CARD');
+    expect($ask('BF.CHECK', 'users', 'alice', 'carol'), [1, 0], 'BF.CHECK');
+    expect($ask('BF.FIND', 3, 'nothing', 'other', 'users', 'ITEMS', 'alice', 'x', 'carol'), [3, 2, 0], 'BF.FIND');
     check_info($ask);
     move_filter($ask);
 }
@@ -107,6 +109,7 @@ function errors(callable $ask): void
 {
     refused('item exists', 'a second BF.RESERVE', fn () => $ask('BF.RESERVE', 'users', 0.001, 1000));
     refused('not found', 'NOCREATE', fn () => $ask('BF.INSERT', 'nothing', 'NOCREATE', 'ITEMS', 'x'));
+    refused('not found', 'BF.CHECK without a filter', fn () => $ask('BF.CHECK', 'nothing', 'x'));
     refused('unknown command', 'an unknown command', fn () => $ask('NOSUCH'));
     ok('errors');
 }

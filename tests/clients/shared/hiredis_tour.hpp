@@ -120,6 +120,14 @@ void commands(Connection& connection) {
             }));
   steps.add({"BF.INFO", "users", "ITEMS"}, numbers({2}));
   steps.add({"BF.CARD", "users"}, number(2));
+  steps.add({"BF.CHECK", "users", "alice", "carol"}, numbers({1, 0}));
+  steps.add({"BF.FIND", "3", "nothing", "other", "users", "ITEMS", "alice", "x", "carol"},
+            numbers({3, 2, 0}));
+  steps.add({"BF.FIND", "2", "nothing", "users", "ALL", "ITEMS", "alice"}, Test([](const redisReply& reply) {
+              return reply.elements == 1 && reply.element[0]->elements == 2 &&
+                     reply.element[0]->element[0]->type == REDIS_REPLY_NIL &&
+                     reply.element[0]->element[1]->integer == 1;
+            }));
   steps.add({"BF.MADD", "source", "a", "b"}, numbers({1, 1}));
   move_filter(connection, steps, "0");
   steps.wait();
@@ -128,6 +136,7 @@ void commands(Connection& connection) {
   ok("commands");
   steps.add({"BF.RESERVE", "users", "0.001", "1000"}, error("item exists"));
   steps.add({"BF.INSERT", "nothing", "NOCREATE", "ITEMS", "x"}, error("not found"));
+  steps.add({"BF.CHECK", "nothing", "x"}, error("not found"));
   steps.add({"NOSUCH"}, error("unknown command"));
   steps.wait();
   ok("errors");

@@ -64,12 +64,17 @@ async function commands(ask, askBytes, protocol) {
   assert.strictEqual(Number(await ask('BF.EXISTS', 'users', 'carol')), 0);
   assert.deepStrictEqual(ones(await ask('BF.MEXISTS', 'users', 'alice', 'carol')), [1, 0]);
   assert.strictEqual(await ask('BF.CARD', 'users'), 2);
+  assert.deepStrictEqual(ones(await ask('BF.CHECK', 'users', 'alice', 'carol')), [1, 0]);
+  assert.deepStrictEqual(await ask('BF.FIND', '3', 'nothing', 'other', 'users', 'ITEMS', 'alice', 'x', 'carol'), [3, 2, 0]);
+  const columns = await ask('BF.FIND', '2', 'nothing', 'users', 'ALL', 'ITEMS', 'alice', 'carol');
+  assert.deepStrictEqual(columns.map(([missing, found]) => [missing, Number(found)]), [[null, 1], [null, 0]]);
   const told = JSON.stringify(await ask('BF.INFO', 'users'));
   assert.match(told, /Capacity\W+(value\W+)?1000\b.*Number of items inserted\W+(value\W+)?2\b.*Expansion rate\W+(value\W+)?4\b/);
   await moveFilter(ask, askBytes);
   ok('commands');
   await assert.rejects(ask('BF.RESERVE', 'users', '0.001', '1000'), /item exists/);
   await assert.rejects(ask('BF.INSERT', 'nothing', 'NOCREATE', 'ITEMS', 'x'), /not found/);
+  await assert.rejects(ask('BF.CHECK', 'nothing', 'x'), /not found/);
   await assert.rejects(ask('NOSUCH'), /unknown command/);
   ok('errors');
 }

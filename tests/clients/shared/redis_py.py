@@ -46,6 +46,9 @@ class Tour:
         expect(info[:2] + info[6:], [b"Capacity", 1000, b"Number of items inserted", 2, b"Expansion rate", 4], "BF.INFO")
         expect(await ask("BF.INFO", "users", "ITEMS"), [2], "BF.INFO ITEMS")
         expect(await ask("BF.CARD", "users"), 2, "BF.CARD")
+        expect(await ask("BF.CHECK", "users", "alice", "carol"), [1, 0], "BF.CHECK")
+        expect(await ask("BF.FIND", 3, "nothing", "other", "users", "ITEMS", "alice", "x", "carol"), [3, 2, 0], "BF.FIND")
+        expect(await ask("BF.FIND", 2, "nothing", "users", "ALL", "ITEMS", "alice", "carol"), [[None, 1], [None, 0]], "BF.FIND ALL")
         await ask("BF.MADD", "source", "a", "b")
         iterator = 0
         while True:
@@ -57,6 +60,7 @@ class Tour:
         ok("commands")
         expect(await refusal(ask, "BF.RESERVE", "users", 0.001, 1000), "item exists", "a second BF.RESERVE")
         expect(await refusal(ask, "BF.INSERT", "nothing", "NOCREATE", "ITEMS", "x"), "not found", "NOCREATE")
+        expect(await refusal(ask, "BF.CHECK", "nothing", "x"), "not found", "BF.CHECK without a filter")
         expect("unknown command" in await refusal(ask, "NOSUCH"), True, "an unknown command")
         ok("errors")
 
