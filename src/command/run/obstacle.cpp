@@ -68,7 +68,14 @@ Obstacle access_obstacle(const Services& services, const Request& request) {
   if (spec.flags.has(Flag::not_enabled)) return Obstacle::none;
   if (must_log_in(services, request.client) && !spec.flags.has(Flag::no_auth)) return Obstacle::log_in;
   if (request.client.transaction != nullptr && spec.flags.has(Flag::no_multi)) return Obstacle::transaction;
-  return request.client.user->denied(spec, request.words) ? Obstacle::permission : Obstacle::none;
+  // Parts that the dispatcher cuts have words of their own. All others have those of the whole request, which
+  // may name thousands of keys.
+  PartialRun* const partial = spec.items_at == nullptr ? request.partial.get() : nullptr;
+  const std::uint64_t revision = services.users->revision();
+  if (partial != nullptr && partial->permitted_at == revision) return Obstacle::none;
+  if (request.client.user->denied(spec, request.words)) return Obstacle::permission;
+  if (partial != nullptr) partial->permitted_at = revision;
+  return Obstacle::none;
 }
 
 std::string obstacle_text(Obstacle obstacle, const Request& request) {

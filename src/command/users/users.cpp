@@ -75,7 +75,7 @@ Users::Users(std::string_view default_password) {
   users_.emplace(std::string(default_name), default_user(default_password));
   standard_ = users_.begin()->second.get();
   count_bytes();
-  note_default();
+  note_change();
 }
 
 void Users::count_bytes() {
@@ -83,8 +83,9 @@ void Users::count_bytes() {
   for (const auto& [name, user] : users_) byte_count_ += user->byte_count();
 }
 
-void Users::note_default() {
+void Users::note_change() {
   open_ = standard_->is_on() && !standard_->needs_password();
+  ++revision_;
 }
 
 const User* Users::find(std::string_view name) const {
@@ -125,7 +126,7 @@ std::string Users::set(std::string_view name, std::span<const std::string_view> 
   } else {
     *found->second = std::move(exact);
   }
-  note_default();
+  note_change();
   return {};
 }
 
@@ -140,6 +141,7 @@ RemovedUsers Users::remove(std::span<const std::string_view> names) {
     removed.push_back(std::move(found->second));
     users_.erase(found);
   }
+  ++revision_;
   return removed;
 }
 
@@ -148,7 +150,7 @@ void Users::set_default_password(std::string_view password) {
   byte_count_ -= standard_->byte_count();
   standard_->set_only_password(password);
   byte_count_ += standard_->byte_count();
-  note_default();
+  note_change();
 }
 
 RemovedUsers Users::adopt(UserTable table, std::string_view default_password) {
@@ -171,7 +173,7 @@ RemovedUsers Users::adopt(UserTable table, std::string_view default_password) {
   SEPAL_ASSERT(find(default_name) == standard_,
                "the user `default` stays, and stays where clients point to it");
   count_bytes();
-  note_default();
+  note_change();
   return removed;
 }
 

@@ -63,6 +63,9 @@ class PartialRun {
   std::vector<resp::Piece> pieces;  // of the reply, before `elements`
   std::string bytes;                // of the request, copied by a handler that needs them later
   std::unique_ptr<Own> own;
+  // Users::revision() when the client was found to have the rights for all words of the request; 0: it was
+  // not.
+  std::uint64_t permitted_at = 0;
   std::chrono::nanoseconds duration{0};  // of the parts so far
 
   // Takes the reply of one part, a whole RESP value. An error in place of an array is the last element of an

@@ -43,6 +43,9 @@ class Users {
   // Whether a new connection may act as that user without a password.
   [[nodiscard]] bool open() const { return open_; }
 
+  // Another number after each change of any user; above 0.
+  [[nodiscard]] std::uint64_t revision() const { return revision_; }
+
   [[nodiscard]] const User* find(std::string_view name) const;
   // Sorted by name.
   [[nodiscard]] const UserTable& all() const { return users_; }
@@ -69,11 +72,12 @@ class Users {
 
  private:
   void count_bytes();
-  void note_default();
+  void note_change();
 
   UserTable users_;
   User* standard_ = nullptr;
   bool open_ = false;
+  std::uint64_t revision_ = 0;
   std::size_t byte_count_ = 0;
 };
 
