@@ -256,6 +256,17 @@ void Filter::fill_bits(std::uint32_t layer_index, std::uint64_t offset, std::spa
   stack()[layer_index].fill_bits(offset, from);
 }
 
+void Filter::set_bits(std::span<const Fingerprint> items) {
+  stack().newest().set_bits(items);
+}
+
+void Filter::set_item_counts(std::span<const LayerState> layers) {
+  const LayerStack stack = this->stack();
+  SEPAL_ASSERT(layers.size() == stack.size(), "each layer gets a count");
+  for (std::uint32_t index = 0; index < stack.size(); ++index)
+    stack[index].set_item_count(layers[index].item_count);
+}
+
 void Filter::contains(std::span<const std::string_view> items, std::span<bool> present) const {
   SEPAL_ASSERT(items.size() == present.size(), "there is one answer for each item");
   const LayerStack layers = stack();

@@ -36,6 +36,13 @@ std::optional<Filter::LayerState> read_layer(FieldReader& reader) {
   return state;
 }
 
+bool has_shrunk_layer(const ImageHeader& header) {
+  for (std::size_t index = 1; index < header.layers.size(); ++index)
+    if (is_shrunk(header.options, index, header.layers[index].plan, header.layers[index - 1].plan))
+      return true;
+  return false;
+}
+
 }  // namespace
 
 std::optional<std::uint16_t> image_version_of(ItemHash hash) {
@@ -83,14 +90,16 @@ Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::u
   FieldReader reader(bytes.subspan(image_magic.size()));
   // The version comes before all else: another version may have other fields behind it.
   const auto version = reader.integer<std::uint16_t>();
-  if (version < image_version || version > image_version_of_client_bitmaps)
+  if (version < image_version || version > image_version_of_shrunk_layers)
     return fail(Errc::unsupported_version,
                 "the filter's header is of a version that this build does not know");
   const auto hash = reader.integer<std::uint16_t>();
-  // Compared before the cast, which would make a known hash of a large number. Each hash has one version, so
-  // a header with another one is not what any build wrote.
-  if (hash > std::numeric_limits<std::uint8_t>::max() ||
-      image_version_of(static_cast<ItemHash>(hash)) != version)
+  // Compared before the cast, which would make a known hash of a large number. Each hash has one version,
+  // beside that of shrunk layers. A header with another one is not what any build wrote.
+  const auto version_of_hash = hash > std::numeric_limits<std::uint8_t>::max()
+                                   ? std::nullopt
+                                   : image_version_of(static_cast<ItemHash>(hash));
+  if (!version_of_hash || (version != image_version_of_shrunk_layers && version != *version_of_hash))
     return damaged("a filter's header names an unknown hash");
 
   ImageHeader header;
@@ -111,7 +120,8 @@ Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::u
     header.layers.push_back(*layer);
   }
   // From here on no sum of sizes can wrap, and bitmap_bytes() may be believed.
-  if (!is_sound(header.options, header.layers))
+  if (!is_sound(header.options, header.layers) ||
+      has_shrunk_layer(header) != (version == image_version_of_shrunk_layers))
     return damaged("a filter's header has values that no filter has");
   return header;
 }

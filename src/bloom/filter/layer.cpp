@@ -400,18 +400,32 @@ void Layer::fill_bits(std::uint64_t offset, std::span<const std::byte> from) {
   }
 }
 
+void Layer::set_bits(std::span<const Fingerprint> items) {
+  const Blocks shape = blocks();
+  for (std::size_t at = 0; at < items.size(); at += window_items_max) {
+    const auto window = items.subspan(at, std::min(window_items_max, items.size() - at));
+    if (!small_)
+      for (const Fingerprint& item : window) prefetch_block(shape, item);
+    for (const Fingerprint& item : window)
+      static_cast<void>(set(shape, block_of(item, shape.block_count), item));
+  }
+}
+
+void Layer::set_item_count(std::uint64_t item_count) {
+  if (!small_) {
+    if (!store().client) store().shards->restore(store().capacity, item_count);
+    return;
+  }
+  SEPAL_ASSERT(item_count <= small_capacity_, "a layer holds no more than its capacity");
+  item_count_.store(static_cast<SmallCount>(item_count), std::memory_order_relaxed);
+  room_.store(static_cast<SmallCount>(small_capacity_ - item_count), std::memory_order_relaxed);
+}
+
 bool Layer::add_recorded(std::span<const Fingerprint> fingerprints) {
   // claim() sees the pool alone. Without the sweep it could refuse room that the layer still has in reserves.
   sweep();
   if (!claim(fingerprints.size())) return false;
-  const Blocks shape = blocks();
-  for (std::size_t at = 0; at < fingerprints.size(); at += window_items_max) {
-    const auto window = fingerprints.subspan(at, std::min(window_items_max, fingerprints.size() - at));
-    if (!small_)
-      for (const Fingerprint& fingerprint : window) prefetch_block(shape, fingerprint);
-    for (const Fingerprint& fingerprint : window)
-      static_cast<void>(set(shape, block_of(fingerprint, shape.block_count), fingerprint));
-  }
+  set_bits(fingerprints);
   // Every fingerprint counts, even if it changes no bit. A save reads bits later than counts, so the bits may
   // have the item already; the record says that it was new.
   if (!small_) {

@@ -143,6 +143,10 @@ class alignas(std::uint64_t) Layer {
   // --- exclusive ------------------------------------------------------------------------------------------
 
   void fill_bits(std::uint64_t offset, std::span<const std::byte> from);
+  // Sets the bits of items, and counts none.
+  void set_bits(std::span<const Fingerprint> items);
+  // No other thread has ever added to the layer.
+  void set_item_count(std::uint64_t item_count);
   // As Filter::add_recorded().
   [[nodiscard]] bool add_recorded(std::span<const Fingerprint> fingerprints);
 

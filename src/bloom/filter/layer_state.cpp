@@ -60,12 +60,13 @@ std::optional<Layout> foreign_layout_of(ItemHash hash) {
   }
 }
 
-// Whether the layer has the capacity that its place asks for, above a layer for `below` items.
+// Whether the layer has the capacity that its place asks for, above a layer for `below` items, or less.
 bool has_capacity_of(const FilterOptions& options, const LayerPlace& place, const LayerPlan& plan,
                      std::uint64_t below) {
   if (place.index == 0) return plan.capacity == options.capacity;
   if (place.index < place.foreign_layers) return true;
-  return checked_multiply(below, growth(options, place.index)) == plan.capacity;
+  const auto asked = checked_multiply(below, growth(options, place.index));
+  return asked && plan.capacity <= *asked;
 }
 
 // Whether a filter may have so many oldest layers that are no layers of blocks.

@@ -9,8 +9,10 @@
 namespace sepal::bloom {
 
 // Checks these numbers before anything is allocated by them. False where they contradict the options or each
-// other, or where arithmetic on them could wrap.
+// other, or where arithmetic on them could wrap. A layer of blocks may have a smaller capacity than its place
+// asks for: it was shrunk.
 [[nodiscard]] bool is_sound(const FilterOptions& options, std::span<const Filter::LayerState> layers);
+
 
 [[nodiscard]] bool is_sound(const FilterOptions& options);
 
@@ -27,6 +29,13 @@ struct LayerPlace {
 // Above a client's bitmap the first layer has as much as was asked for the bitmap.
 [[nodiscard]] inline std::uint32_t growth(const FilterOptions& options, std::size_t layer_index) {
   return options.hash == ItemHash::xxh3_above_bitmap && layer_index == 1 ? 1 : options.expansion;
+}
+
+// Whether the layer at this index, from 1 on, has a smaller capacity than it asks for, above the layer `below`.
+// Both are of a sound filter.
+[[nodiscard]] inline bool is_shrunk(const FilterOptions& options, std::size_t layer_index,
+                                    const LayerPlan& layer, const LayerPlan& below) {
+  return layer.layout == Layout::blocked && layer.capacity != below.capacity * growth(options, layer_index);
 }
 
 }  // namespace sepal::bloom

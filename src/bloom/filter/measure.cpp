@@ -56,9 +56,16 @@ std::uint64_t count_bits(std::span<const std::uint64_t> words) {
   return count;
 }
 
+// One of the layers that are measured.
+struct MeasuredLayer {
+  LayerPlan plan;
+  const ReadBits& read;
+  std::size_t index;
+};
+
 // The words as the layer has them.
-void copy_words(const LayerView& layer, std::uint64_t word, std::span<std::uint64_t> to) {
-  layer.copy_bits(word * measured_word_bytes, std::as_writable_bytes(to));
+void copy_words(const MeasuredLayer& layer, std::uint64_t word, std::span<std::uint64_t> to) {
+  layer.read(layer.index, word * measured_word_bytes, std::as_writable_bytes(to));
   if constexpr (std::endian::native != std::endian::little)
     for (std::uint64_t& each : to) each = __builtin_bswap64(each);
 }
@@ -71,7 +78,8 @@ struct Sample {
 };
 
 // Looks at runs of blocks at equal distances; at all blocks where `bytes_max` allows it.
-Sample sample_of(const LayerView& layer, const LayerPlan& plan, std::uint64_t bytes_max) {
+Sample sample_of(const MeasuredLayer& layer, std::uint64_t bytes_max) {
+  const LayerPlan& plan = layer.plan;
   const std::uint64_t block_words = plan.block_bits / word_bits;
   const std::uint64_t block_bytes = block_words * measured_word_bytes;
   const std::uint64_t run_blocks =
@@ -135,9 +143,9 @@ std::uint64_t next_random(std::uint64_t& state) {
 
 class Progressions {
  public:
-  Progressions(const LayerView& layer, const LayerPlan& plan)
+  explicit Progressions(const MeasuredLayer& layer)
       // One word more at the end, because bits_at() reads the word behind.
-      : words_(plan.block_count), probe_count_(plan.probe_count), bits_(2 * words_ + 1) {
+      : words_(layer.plan.block_count), probe_count_(layer.plan.probe_count), bits_(2 * words_ + 1) {
     copy_words(layer, 0, std::span(bits_).first(words_));
     // Once more behind themselves, so that no position has to be taken modulo the size.
     std::copy_n(bits_.begin(), words_, bits_.begin() + static_cast<std::ptrdiff_t>(words_));
@@ -212,9 +220,9 @@ struct Effort {
   std::uint64_t combined_max;
 };
 
-LayerMeasure measure_layer(const LayerView& layer, const Effort& effort) {
-  const LayerPlan plan = layer.plan();
-  const Sample sample = sample_of(layer, plan, effort.bytes_max);
+LayerMeasure measure_layer(const MeasuredLayer& layer, const Effort& effort) {
+  const LayerPlan& plan = layer.plan;
+  const Sample sample = sample_of(layer, effort.bytes_max);
   if (plan.layout == Layout::client) return measure_client(plan, sample);
   LayerMeasure measured{.whole = sample.bits == plan.bit_count()};
   measured.fill = static_cast<double>(sample.bits_set) / static_cast<double>(sample.bits);
@@ -228,7 +236,7 @@ LayerMeasure measure_layer(const LayerView& layer, const Effort& effort) {
   if (plan.layout == Layout::blocked) {
     measured.false_positive_rate = sample.block_rates / static_cast<double>(sample.blocks);
   } else if (plan.bit_count() <= overlapping_bits_max) {
-    measured.false_positive_rate = Progressions(layer, plan).rate(effort.combined_max);
+    measured.false_positive_rate = Progressions(layer).rate(effort.combined_max);
   } else {
     measured.false_positive_rate = rate_of_probes(measured.fill, plan.probe_count);
   }
@@ -238,15 +246,27 @@ LayerMeasure measure_layer(const LayerView& layer, const Effort& effort) {
 }  // namespace
 
 FilterMeasure measure(std::span<const LayerView> layers, std::uint64_t bytes_max) {
+  std::vector<LayerPlan> plans;
+  for (const LayerView& layer : layers) plans.push_back(layer.plan());
+  return measure(
+      plans,
+      [&](std::size_t layer, std::uint64_t offset, std::span<std::byte> to) {
+        layers[layer].copy_bits(offset, to);
+      },
+      bytes_max);
+}
+
+FilterMeasure measure(std::span<const LayerPlan> layers, const ReadBits& read, std::uint64_t bytes_max) {
   FilterMeasure sum;
   double absent_logarithm = 0;  // of the share of absent items that all layers call absent
   std::uint64_t bytes_left = bytes_max;
   for (std::size_t index = 0; index < layers.size(); ++index) {
     // Older layers are mostly smaller. What they leave of their share is for the younger ones.
     const std::uint64_t share = bytes_left / (layers.size() - index);
-    const LayerMeasure layer = measure_layer(
-        layers[index], {.bytes_max = share, .combined_max = combined_words_max / layers.size()});
-    const LayerPlan plan = layers[index].plan();
+    const LayerPlan& plan = layers[index];
+    const LayerMeasure layer =
+        measure_layer({.plan = plan, .read = read, .index = index},
+                      {.bytes_max = share, .combined_max = combined_words_max / layers.size()});
     bytes_left -= std::min({plan.byte_count(), share, bytes_left});
     sum.bits += plan.layout == Layout::client ? plan.client_bits().bit_count : plan.bit_count();
     sum.bits_set += layer.bits_set;

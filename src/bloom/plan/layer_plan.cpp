@@ -13,6 +13,9 @@
 // have any multiple of 64 bits, down to half the size. Where nothing else stays within the tolerance (a rate
 // of 1e-6 at ten thousand items), they may have twice the largest size.
 //
+// A layer of many blocks gets a little more of them, so that their number has a power of two as a factor: such
+// a layer can be folded to half of its size, and again (filter/unite.hpp).
+//
 // What "holds the rate" means. One filter's own rate scatters around the mean of all filters of its shape,
 // widely when the filter is small: by 1.7% of the rate at ten thousand items and 0.01, by 13% at a hundred. A
 // measurement is always one of one filter. So a plan has room for `confidence` deviations of this scatter,
@@ -47,6 +50,9 @@ constexpr std::array<double, 3> confidences = {2.5, 1.25, 0};
 constexpr double model_margin = 1e-3;
 constexpr double root_tolerance = 1e-5;
 constexpr int root_steps_max = 60;
+// A layer has at least so many times the blocks that rounding up may add: it grows by a thousandth at most.
+constexpr double blocks_of_one_more = 1024;
+constexpr double halvings_max = 12;
 
 // What a plan must hold.
 struct Promise {
@@ -115,6 +121,14 @@ LayerShape rounded_up(const Promise& promise, LayerShape shape) {
   // it.
   if (shape.block_count < few_blocks && promise.excess(shape) > 0) ++shape.block_count;
   return shape;
+}
+
+// A block count of many blocks, rounded up to a multiple of the largest power of two that costs little.
+double foldable(double block_count) {
+  if (block_count < blocks_of_one_more) return block_count;
+  const double halvings = std::min(std::floor(std::log2(block_count / blocks_of_one_more)), halvings_max);
+  const double parts = std::exp2(halvings);
+  return std::ceil(block_count / parts) * parts;
 }
 
 // The smallest layer of `wide` blocks or somewhat narrower ones; nothing when none is within `bits_max`. The
@@ -225,7 +239,11 @@ Result<LayerPlan> plan_with(const LayerRequest& request, std::uint64_t bytes_max
 }  // namespace
 
 Result<LayerPlan> plan_layer(const LayerRequest& request, std::uint64_t bytes_max) {
-  return plan_with(request, bytes_max, choose);
+  return plan_with(request, bytes_max, [](double item_count, double error_rate) {
+    LayerShape shape = choose(item_count, error_rate);
+    shape.block_count = foldable(shape.block_count);
+    return shape;
+  });
 }
 
 Result<LayerPlan> plan_layer_of(const LayerRequest& request, std::uint32_t block_bits,

@@ -263,6 +263,11 @@ class Filter final : public value::Value {
   // LayerView::copy_bits. Several threads may set different bytes at once.
   void fill_bits(std::uint32_t layer_index, std::uint64_t offset, std::span<const std::byte> from);
 
+  // Sets the bits of items in the newest layer, and counts none of them.
+  void set_bits(std::span<const Fingerprint> items);
+  // The items of each layer, oldest first: at most its capacity.
+  void set_item_counts(std::span<const LayerState> layers);
+
   // --- repeating what was recorded (exclusive) ------------------------------------------------------------
 
   // Makes a filter, or a layer, of a shape that was planned once; today's planning might not choose it.
