@@ -1,6 +1,7 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/checked.hpp>
 #include <sepal/keyspace/cut.hpp>
+#include <sepal/keyspace/key_list.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/value/kind_row.hpp>
 
@@ -298,8 +299,7 @@ bool Keyspace::add_recorded(std::uint32_t database, value::Value& value,
   return added;
 }
 
-Result<void> Keyspace::put(DatabaseKey key, ValuePtr value, Deadline deadline) {
-  SEPAL_ASSERT(value != nullptr, "a key that names no value");
+Result<void> Keyspace::may_put(DatabaseKey key, const value::Value& value) const {
   if (key.database >= database_count) return fail(Errc::out_of_range);
   if (key.key.size() > key_bytes_max) return too_long();
   // All errors come before about_to_change() and place(): a refused value changes nothing.
@@ -310,11 +310,53 @@ Result<void> Keyspace::put(DatabaseKey key, ValuePtr value, Deadline deadline) {
   const std::uint64_t least_bytes = least_bytes_.load(std::memory_order_relaxed);
   SEPAL_ASSERT(bytes_freed <= least_bytes, "a value takes more memory than all keys together");
   const std::uint64_t entry_bytes = present == nullptr ? KeyTable::entry_bytes(key.key) : 0;
-  const auto bytes_needed = checked_add(byte_count_of(*value), entry_bytes);
+  const auto bytes_needed = checked_add(byte_count_of(value), entry_bytes);
   if (!bytes_needed || *bytes_needed > bytes_beside(least_bytes - bytes_freed))
     return fail(Errc::memory_limit);
+  return {};
+}
+
+Result<void> Keyspace::put(DatabaseKey key, ValuePtr value, Deadline deadline) {
+  SEPAL_ASSERT(value != nullptr, "a key that names no value");
+  if (auto may = may_put(key, *value); !may) return may;
   place(key, std::move(value), deadline);
   return {};
+}
+
+Result<void> Keyspace::put_remade(DatabaseKey key, ValuePtr value, bool of_itself) {
+  SEPAL_ASSERT(value != nullptr, "a key that names no value");
+  if (auto may = may_put(key, *value); !may) return may;
+  place(key, std::move(value), of_itself ? deadline(key) : no_deadline,
+        of_itself ? Mirroring::stays : Mirroring::ends);
+  return {};
+}
+
+Result<void> Keyspace::remake_recorded(DatabaseKey key, std::span<const std::byte> head,
+                                       std::span<const std::byte> parts) {
+  const auto names = decode_keys(parts);
+  const value::KindRow* const row = value::row_of_image(head);
+  if (key.database >= database_count) return fail(Errc::out_of_range, "there is no such database");
+  if (!names || row == nullptr || row->unite == nullptr)
+    return fail(Errc::damaged, "a value is made of others in a way that no value is");
+  std::vector<const value::Value*> values;
+  bool of_itself = false;
+  for (const std::string_view name : *names) {
+    const value::Value* const part = find({.database = key.database, .key = name});
+    if (part == nullptr) continue;
+    if (part->kind() != row->kind) return fail(Errc::damaged, "a value is made of one of another kind");
+    values.push_back(part);
+    of_itself |= name == key.key;
+  }
+  if (values.empty()) {
+    // What was under the key is gone, even if the value that took its place is lost.
+    static_cast<void>(remove(key));
+    return fail(Errc::no_such_key);
+  }
+  auto made = row->unite(head, values, machine_limits(), {});
+  if (!made) return made.error();
+  place(key, std::move(*made), of_itself ? deadline(key) : no_deadline,
+        of_itself ? Mirroring::stays : Mirroring::ends);
+  return values.size() == names->size() ? Result<void>() : fail(Errc::no_such_key);
 }
 
 Result<void> Keyspace::readopt(DatabaseKey key, ValuePtr value, Deadline deadline) {
@@ -324,7 +366,7 @@ Result<void> Keyspace::readopt(DatabaseKey key, ValuePtr value, Deadline deadlin
 }
 
 // The bytes are counted before the pointers are moved away.
-void Keyspace::place(DatabaseKey key, ValuePtr value, Deadline deadline) {
+void Keyspace::place(DatabaseKey key, ValuePtr value, Deadline deadline, Mirroring mirroring) {
   KeyPlace at = place_for(key);
   look(at);
   if (at.value == nullptr) {
@@ -334,7 +376,11 @@ void Keyspace::place(DatabaseKey key, ValuePtr value, Deadline deadline) {
   about_to_change(key);
   count_value(key.database, byte_count_of(*at.value), byte_count_of(*value));
   prepare(*value);
-  drop_mirror(*at.value);
+  if (mirroring == Mirroring::ends) {
+    drop_mirror(*at.value);
+  } else {
+    mirrors_.replace(*at.value, *value);
+  }
   housekeeper_.dispose(KeyTable::replace(found(at), std::move(value)));
   // The key may have a deadline, which belongs to the value that goes.
   if (at.deadline != deadline) return set_deadline(at, deadline, at_once_);

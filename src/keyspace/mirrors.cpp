@@ -53,6 +53,30 @@ bool Mirrors::drop(const value::Value& end) {
   return true;
 }
 
+void Mirrors::replace(const value::Value& end, value::Value& by) {
+  const auto found = ends_.find(&end);
+  if (found == ends_.end()) return;
+  Link* const link = found->second;
+  (link->source == &end ? link->source : link->target) = &by;
+  ends_.erase(found);
+  ends_[&by] = link;
+}
+
+Follower* Mirrors::follower_of(const value::Value& filter) const {
+  for (const auto& [followed, follower] : followed_)
+    if (followed == &filter) return follower;
+  return nullptr;
+}
+
+void Mirrors::follow(const value::Value& filter, Follower& follower) {
+  SEPAL_ASSERT(follower_of(filter) == nullptr, "a filter is followed twice");
+  followed_.emplace_back(&filter, &follower);
+}
+
+void Mirrors::unfollow(const value::Value& filter) {
+  std::erase_if(followed_, [&](const auto& each) { return each.first == &filter; });
+}
+
 void Mirrors::drop_database(std::uint32_t database) {
   // drop() changes `links_`, so the sources are listed first.
   std::vector<const value::Value*> sources;

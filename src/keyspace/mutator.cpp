@@ -1,4 +1,5 @@
 #include <sepal/base/assert.hpp>
+#include <sepal/keyspace/key_list.hpp>
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/value/image.hpp>
 
@@ -120,6 +121,15 @@ Result<void> Mutator::adopt(DatabaseKey key, ValuePtr value, Deadline deadline,
               Adopted{.key = key, .value = {.image = image, .file = file, .deadline = deadline}});
 }
 
+Result<void> Mutator::remake(DatabaseKey key, ValuePtr value, std::span<const std::byte> head,
+                             std::span<const std::string_view> parts) noexcept {
+  const std::vector<std::byte> names = encode_keys(parts);
+  SEPAL_ASSERT(head.size() + names.size() <= remade_bytes_max, "a value is made of too many to be recorded");
+  const bool of_itself = std::ranges::find(parts, key.key) != parts.end();
+  return told(keyspace_.put_remade(key, std::move(value), of_itself),
+              Remade{.key = key, .head = head, .parts = names});
+}
+
 void Mutator::swap_databases(std::uint32_t database, std::uint32_t other) noexcept {
   if (database == other) return;
   keyspace_.swap(database, other);
@@ -160,6 +170,10 @@ bool Mutator::end_mirror(DatabaseKey source) noexcept {
 std::uint64_t record_bytes_of_adoption(std::size_t key_bytes) {
   // The key that is expired, and the filter that is adopted.
   return 2 * (record_bytes_max + key_bytes) + recorded_image_bytes_max;
+}
+
+std::uint64_t record_bytes_of_remaking(std::size_t key_bytes) {
+  return 2 * (record_bytes_max + key_bytes) + remade_bytes_max;
 }
 
 std::uint64_t record_bytes_of_keys(std::span<const std::string_view> keys) {

@@ -50,7 +50,12 @@ class AddsAlone {
   static constexpr std::size_t told_together_max = 32;
 
   AddsAlone(Keyspace& keyspace, MutationLog* log, DatabaseKey key, Filter& filter)
-      : keyspace_(keyspace), log_(log), key_(key), filter_(filter), layers_(filter.layer_count()) {}
+      : keyspace_(keyspace),
+        log_(log),
+        key_(key),
+        filter_(filter),
+        follower_(keyspace.mirrors().follower_of(filter)),
+        layers_(filter.layer_count()) {}
 
   // The filter is under no key yet. `shared`: so is the gate.
   void of_new_filter(bool shared) {
@@ -67,6 +72,7 @@ class AddsAlone {
     // An add that was refused may still have made the filter grow, so note() looks at the layers in any
     // case.
     const auto outcome = add_fingerprint(keyspace_, database_, filter_, fingerprint);
+    if (follower_ != nullptr && outcome.added) follower_->added(item);
     if (log_ != nullptr) note(fingerprint, outcome.added);
     return outcome;
   }
@@ -112,6 +118,7 @@ class AddsAlone {
   const std::uint32_t* database_ = &key_.database;
   bool gathers_ = false;
   Filter& filter_;
+  keyspace::Follower* const follower_;
   AddsAlone* earlier_ = nullptr;
   std::uint32_t layers_;
   boost::container::static_vector<Fingerprint, told_together_max> fingerprints_;

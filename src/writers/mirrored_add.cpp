@@ -9,12 +9,27 @@
 
 namespace sepal::writers {
 
+namespace {
+
+// As try_add() of recorded_add.hpp. A thread that makes the filter anew hears of its new items.
+bool try_add_followed(Mutator& changes, DatabaseKey key, Filter& filter,
+                      std::span<const std::string_view> items, std::span<bool> added) {
+  if (!try_add(changes.log(), key, filter, items, added)) return false;
+  keyspace::Follower* const follower = changes.keyspace().mirrors().follower_of(filter);
+  if (follower == nullptr) return true;
+  for (std::size_t i = 0; i < items.size(); ++i)
+    if (added[i]) follower->added(items[i]);
+  return true;
+}
+
+}  // namespace
+
 // The target comes first, so at no moment does the record have an item of the source that the target lacks.
 // It keeps what the source then refuses.
 bool try_add_mirrored(Mutator& changes, DatabaseKey key, Filter& filter,
                       std::span<const std::string_view> items, std::span<bool> added) {
   if (!try_mirror(changes, filter, items)) return false;
-  return try_add(changes.log(), key, filter, items, added);
+  return try_add_followed(changes, key, filter, items, added);
 }
 
 bool try_mirror(Mutator& changes, const Filter& source, std::span<const std::string_view> items) noexcept {
@@ -27,7 +42,7 @@ bool try_mirror(Mutator& changes, const Filter& source, std::span<const std::str
   while (!items.empty()) {
     const auto some = items.first(std::min(items.size(), added.size()));
     const auto some_added = std::span(added).first(some.size());
-    if (!try_add(changes.log(), target_key(*link), target_of(*link), some, some_added)) return false;
+    if (!try_add_followed(changes, target_key(*link), target_of(*link), some, some_added)) return false;
     const auto added_count = static_cast<std::uint64_t>(std::ranges::count(some_added, true));
     changes.keyspace().note_value_changes(added_count);
     // Another worker may have added the item, and its record may still be on its way. If the client were

@@ -8,6 +8,9 @@
 
 namespace sepal::test {
 
+// The head of a filter that is made of others, and their names.
+inline constexpr std::uint64_t remade_bytes_max = 600;
+
 // Small enough that a workload fills several segments.
 inline constexpr std::uint64_t segment_bytes = 16 << 10;
 // An image of such a string fits into a frame of a small segment.

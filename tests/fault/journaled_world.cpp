@@ -152,7 +152,8 @@ bool JournaledWorld::admitted(std::size_t item_count, std::size_t changes) {
       sepal::writers::record_bytes_of_cuckoo(key_bytes_max, cuckoo_batch_items_max),
       sepal::writers::record_bytes_of_redis_chunk(
           key_bytes_max, strings_ == Strings::longer ? 2 * keyspace::written_bytes_max : shorter_bytes_max));
-  const std::uint64_t bytes = changes * std::max({adds + mirrored, strings, of_cuckoo});
+  const std::uint64_t of_remade = 2 * (keyspace::record_bytes_max + key_bytes_max) + remade_bytes_max;
+  const std::uint64_t bytes = changes * std::max({adds + mirrored, strings, of_cuckoo, of_remade});
   for (int tries = 0; tries < tries_max; ++tries) {
     const Admission admission = journal_->log(0).admit(bytes);
     if (admission != Admission::later) return admission == Admission::granted;
@@ -204,6 +205,8 @@ void JournaledWorld::change_filters(std::mt19937_64& random, Model& model, const
   const std::uint32_t strings_of_twelve = strings_ == Strings::longer ? 9 : 4;
   if (kind.first) {
     add(random, model, false);
+  } else if (below(random, 10) == 0) {
+    remake(random, model);
   } else if (below(random, kind.in_transaction ? 12 : 6) == 0) {
     change_key(random, model);
   } else if (kind.mirrors && below(random, 8) == 0) {

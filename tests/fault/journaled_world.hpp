@@ -145,6 +145,8 @@ class JournaledWorld {
   [[nodiscard]] bool holds_key(keyspace::DatabaseKey key, const ModelFilter& known,
                                const ModelFilter* next) const;
   void change_mirror(std::mt19937_64& random, Model& model);
+  // Makes a filter of the bits of others, or a smaller one of its own (journaled_remade.cpp).
+  void remake(std::mt19937_64& random, Model& model);
   void switch_policy(std::mt19937_64& random);
   [[nodiscard]] storage::Snapshot take_snapshot(const std::function<void()>& interfere);
 

@@ -36,7 +36,8 @@ struct Recorded {
     cuckoo_created,
     cuckoo_changed,
     redis_cuckoo_created,
-    redis_cuckoo_changed
+    redis_cuckoo_changed,
+    remade
   };
   Kind kind = Kind::added;
   std::uint32_t database = 0;
@@ -48,8 +49,9 @@ struct Recorded {
   keyspace::Deadline deadline = keyspace::no_deadline;
   keyspace::Mirror mirror{};
   std::vector<Fingerprint> fingerprints{};
-  // Of an adopted filter, the head of a filter that deletes, what was written, or what has changed in a
-  // filter of RedisBloom: the bytes.
+  std::vector<std::byte> parts{};  // of which a filter was made
+  // Of an adopted filter, the head of one that was made of others or of a filter that deletes, what was
+  // written, or what has changed in a filter of RedisBloom: the bytes.
   std::vector<std::byte> image{};
   std::uint8_t what = 0;     // what has changed, in a filter that deletes
   std::uint64_t offset = 0;  // of what was written
@@ -131,6 +133,11 @@ struct Recorded {
     image.assign(adopted.value.image.begin(), adopted.value.image.end());
     file = adopted.value.file;
     deadline = adopted.value.deadline;
+  }
+  void take(const keyspace::Remade& remade) {
+    name(Kind::remade, remade.key);
+    image.assign(remade.head.begin(), remade.head.end());
+    parts.assign(remade.parts.begin(), remade.parts.end());
   }
   void take(const keyspace::Moved& moved) {
     name(Kind::moved, moved.key);

@@ -250,6 +250,12 @@ class Keyspace {
   // compared with all values and keys, without what the table keeps free. So values and keys that have fitted
   // into a limit one after the other fit into it again, in whatever order they come.
   Result<void> put(DatabaseKey key, ValuePtr value, Deadline deadline = no_deadline);
+  // The same for a value that was made of others. `of_itself`: also of the one under the key, which is there;
+  // then the deadline and the mirror stay, and else there is none.
+  Result<void> put_remade(DatabaseKey key, ValuePtr value, bool of_itself);
+  // Mirrors::follow and unfollow.
+  void follow(const value::Value& filter, Follower& follower) { mirrors_.follow(filter, follower); }
+  void unfollow(const value::Value& filter) { mirrors_.unfollow(filter); }
   // Counts bytes as used for a value that is not under its key yet. Errors: memory_limit.
   Result<void> hold(std::uint64_t byte_count);
   // Ends hold() for so many bytes.
@@ -316,6 +322,10 @@ class Keyspace {
                                   std::span<const Fingerprint> entries);
   // As put(), for a value that was accepted once. Errors: out_of_range (there is no such database).
   Result<void> readopt(DatabaseKey key, ValuePtr value, Deadline deadline);
+  // Repeats Remade. Errors beside those above: no_such_key. Then not all parts are there, and the value is
+  // made of the others; if there are none, the key is removed.
+  Result<void> remake_recorded(DatabaseKey key, std::span<const std::byte> head,
+                               std::span<const std::byte> parts);
 
   void set_memory_max(std::uint64_t bytes);
   // The limit while memory_max is 0; 0: none. Set after a load, so that saved data that exceeds it is served.
@@ -344,7 +354,9 @@ class Keyspace {
   [[nodiscard]] Database& database(std::uint32_t number) const;
   [[nodiscard]] std::uint64_t bytes_beside(std::uint64_t bytes_used) const;  // what the limit leaves
   [[nodiscard]] std::uint64_t bytes_free(std::uint64_t bytes_held) const;
-  void place(DatabaseKey key, ValuePtr value, Deadline deadline);
+  [[nodiscard]] Result<void> may_put(DatabaseKey key, const value::Value& value) const;
+  enum class Mirroring : std::uint8_t { ends, stays };
+  void place(DatabaseKey key, ValuePtr value, Deadline deadline, Mirroring mirroring = Mirroring::ends);
   void carry(const KeyPlace& from, DatabaseKey to);
   void drop(ValuePtr value, Limbo& limbo);
   void has_changed(DatabaseKey key, value::Value& value, ValuePtr other, std::uint64_t bytes_before);

@@ -6,6 +6,9 @@
 // Names lead to filters, and a mirror is between filters: it stays when an end is renamed, and ends when an
 // end is removed or replaced. An add first asks whether there is any mirror at all, so adds pay almost
 // nothing while there is none.
+//
+// A filter that is made anew of its own bits is followed meanwhile: the thread that makes it hears of each
+// item that is added to it. For an add this is one more kind of mirror.
 #pragma once
 
 #include <sepal/value/value.hpp>
@@ -17,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace sepal::keyspace {
@@ -45,6 +49,13 @@ struct Mirror {
   friend bool operator==(const Mirror&, const Mirror&) = default;
 };
 
+// Hears of the items that are added to a filter, inside the gate, from any number of workers at once.
+class Follower {
+ public:
+  virtual ~Follower() = default;
+  virtual void added(std::string_view item) noexcept = 0;
+};
+
 // Guarded by the gate: const members are shared, the others exclusive.
 class Mirrors {
  public:
@@ -54,7 +65,8 @@ class Mirrors {
     value::Value* target = nullptr;
   };
 
-  [[nodiscard]] bool empty() const { return links_.empty(); }
+  // There is no mirror, and no filter is followed.
+  [[nodiscard]] bool empty() const { return links_.empty() && followed_.empty(); }
   [[nodiscard]] std::size_t size() const { return links_.size(); }
   [[nodiscard]] std::size_t broken_count() const;
   // The mirror of this source; null when it has none. Valid until a mirror begins or ends.
@@ -73,6 +85,8 @@ class Mirrors {
     const auto found = ends_.find(&end);
     return found == ends_.end() ? nullptr : found->second;
   }
+  // Null: the filter is not followed.
+  [[nodiscard]] Follower* follower_of(const value::Value& filter) const;
   [[nodiscard]] std::vector<Mirror> all() const;
   // The length of the longest name of an end.
   [[nodiscard]] std::size_t key_bytes_max() const { return key_bytes_max_; }
@@ -85,6 +99,11 @@ class Mirrors {
   void rename(const value::Value& end, std::string_view key);
   // Ends the mirror of which this filter is an end. False when there is none.
   bool drop(const value::Value& end);
+  // Another filter takes the place of this one, under its key.
+  void replace(const value::Value& end, value::Value& by);
+  // The caller holds the filter, which has no follower, until unfollow().
+  void follow(const value::Value& filter, Follower& follower);
+  void unfollow(const value::Value& filter);
   void drop_database(std::uint32_t database);
   void swap_databases(std::uint32_t database, std::uint32_t other);
 
@@ -93,6 +112,7 @@ class Mirrors {
 
   std::vector<std::unique_ptr<Link>> links_;
   std::unordered_map<const value::Value*, Link*> ends_;
+  std::vector<std::pair<const value::Value*, Follower*>> followed_;  // hardly ever more than one
   std::size_t key_bytes_max_ = 0;
 };
 

@@ -20,6 +20,9 @@ namespace sepal::keyspace {
 // The heads of Made and Changed fit into what record_bytes_max leaves for an operation's own fields.
 inline constexpr std::size_t recorded_head_bytes_max = 64;
 
+// What a Remade says beside its key.
+inline constexpr std::size_t remade_bytes_max = std::size_t{64} << 10;
+
 struct DatabaseKey {
   std::uint32_t database = 0;
   std::string_view key;
@@ -82,6 +85,17 @@ struct Adopted {
   AdoptedValue value{};
 };
 
+// The key names a value that was made of other values of its database, all of one kind: it has the shape and
+// the counts of `head`, the head of an image (value/image.hpp), and the bits of all of them. If the key
+// itself is among the parts, the new value goes on in the place of the old one, with its deadline and its
+// mirror; else what was there is gone. When this is repeated, a part may have had later adds: then the value
+// has these too.
+struct Remade {
+  DatabaseKey key{};
+  std::span<const std::byte> head{};
+  std::span<const std::byte> parts{};  // key_list.hpp; together with `head` at most remade_bytes_max
+};
+
 // The key moved to the same key of another database, which was free. The deadline goes with the value.
 struct Moved {
   DatabaseKey key{};
@@ -110,7 +124,7 @@ struct Flushed {
 
 struct FlushedAll {};
 
-using Mutation = std::variant<Made, Changed, Removed, Expires, Renamed, Adopted, Moved, Swapped, Mirrored,
-                              Flushed, FlushedAll>;
+using Mutation = std::variant<Made, Changed, Removed, Expires, Renamed, Adopted, Remade, Moved, Swapped,
+                              Mirrored, Flushed, FlushedAll>;
 
 }  // namespace sepal::keyspace

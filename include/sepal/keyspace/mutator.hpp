@@ -110,6 +110,10 @@ class Mutator {
   // Keyspace::put. While a record is kept, `file` has the value as it is, or its image is at most
   // recorded_image_bytes_max long.
   Result<void> adopt(DatabaseKey key, ValuePtr value, Deadline deadline, const ImageFile& file = {}) noexcept;
+  // Puts a value that was made of others of this database under a key; its image has the head `head`. Errors:
+  // those of Keyspace::put.
+  Result<void> remake(DatabaseKey key, ValuePtr value, std::span<const std::byte> head,
+                      std::span<const std::string_view> parts) noexcept;
   Result<void> move(DatabaseKey from, std::uint32_t to_database) noexcept {
     return told(keyspace_.move(from, to_database), Moved{.key = from, .to_database = to_database});
   }
@@ -137,6 +141,8 @@ class Mutator {
 
 // For expire() and adopt() without a file.
 [[nodiscard]] std::uint64_t record_bytes_of_adoption(std::size_t key_bytes);
+// For expire() and remake().
+[[nodiscard]] std::uint64_t record_bytes_of_remaking(std::size_t key_bytes);
 // For expire() of each of these keys, and then for removing them, for renaming the first to the second, or
 // for a flush.
 [[nodiscard]] std::uint64_t record_bytes_of_keys(std::span<const std::string_view> keys);

@@ -225,6 +225,15 @@ struct KindRow {
   bool (*add)(Value& value, std::span<const Fingerprint> entries);
   std::string_view add_refused;  // the text of that damage: "from here on ..."
 
+  // --- values made of others ------------------------------------------------------------------------------
+
+  // Makes a value whose image has this head, with the bits of these values of the kind. The caller holds
+  // them; other threads may change them meanwhile, and such changes may or may not be in it. Outside the gate
+  // as well. Errors: damaged (no value of these parts has that head), too_large, out_of_memory,
+  // mapping_limit, io (given up). Null: the kind makes none.
+  Result<ValuePtr> (*unite)(std::span<const std::byte> head, std::span<const Value* const> parts,
+                            const Limits& limits, const GoOn& go_on) = nullptr;
+
   // --- what is told of it ---------------------------------------------------------------------------------
 
   // Shared.

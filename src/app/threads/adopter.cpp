@@ -148,6 +148,11 @@ command::JobContext Adopter::context_of(const Job& job) {
               [this, &job](std::uint64_t bytes_done) {
                 bytes_done_.store(bytes_done, std::memory_order_relaxed);
                 return !given_up(job);
+              },
+          .alone =
+              [this](const std::function<void(keyspace::Keyspace&)>& work) {
+                const GateClosed alone(parts_->gate);
+                work(parts_->keyspace);
               }};
 }
 
@@ -166,19 +171,25 @@ void Adopter::release_all() {
 }
 
 Result<void> Adopter::make_and_adopt(const Job& job, const command::Adoption& adoption) {
-  const auto made = adoption.make(context_of(job));
-  return made ? put_under_key(job, adoption, *made) : made.error();
+  const command::JobContext context = context_of(job);
+  const auto made = adoption.make(context);
+  Result<void> outcome = made ? put_under_key(job, adoption, context, *made) : made.error();
+  if (adoption.succession.ended) context.alone(adoption.succession.ended);
+  return outcome;
 }
 
 // The journal may be switched on before the filter is written aside. So the loop looks again, with the gate
 // closed, whether a file is needed.
 Result<void> Adopter::put_under_key(const Job& job, const command::Adoption& adoption,
-                                    const value::ValuePtr& value) {
+                                    const command::JobContext& context, const value::ValuePtr& value) {
   SEPAL_ASSERT(value != nullptr, "there is no value to adopt");
-  const bool in_record = value::image_bytes(*value) <= keyspace::recorded_image_bytes_max;
+  const bool in_record =
+      adoption.succession.put || value::image_bytes(*value) <= keyspace::recorded_image_bytes_max;
   keyspace::ImageFile file;
   std::optional<Result<void>> outcome;
   while (!outcome && !given_up(job)) {
+    if (adoption.succession.catch_up)
+      if (auto done = adoption.succession.catch_up(value, context); !done) return done;
     if (!in_record && file.number == 0 && parts_->log.recording()) {
       if (auto room = await_room(job, value::row_of(*value).byte_count(*value)); !room) return room;
       const auto written = write_aside(job, value);
@@ -192,7 +203,7 @@ Result<void> Adopter::put_under_key(const Job& job, const command::Adoption& ado
       outcome = try_adopt(adoption, value, file);
     }
     if (outcome) continue;
-    // The journal has no room for the record yet.
+    // The journal has no room for the record yet, or the value has changed.
     const MutexLock lock(mutex_);
     changed_.wait_for(mutex_, journal_pause);
   }
@@ -217,6 +228,23 @@ Result<keyspace::ImageFile> Adopter::write_aside(const Job& job, const value::Va
   return parts_->files.write(value, [&](const storage::Progress&) { return !given_up(job); });
 }
 
+// With the gate closed. What was held counts as used until then.
+std::optional<Result<void>> Adopter::put_now(keyspace::Mutator& mutator, const command::Adoption& adoption,
+                                             const value::ValuePtr& value, const keyspace::ImageFile& file) {
+  const keyspace::DatabaseKey key{.database = adoption.database, .key = adoption.key};
+  if (adoption.still_wanted && !adoption.still_wanted()) return fail(Errc::no_such_key);
+  const std::uint64_t held_bytes = held_bytes_;
+  if (adoption.succession.put) {
+    parts_->keyspace.release(std::exchange(held_bytes_, 0));
+    auto put = adoption.succession.put(mutator, value);
+    if (!put) held_bytes_ = parts_->keyspace.hold(held_bytes) ? held_bytes : 0;
+    return put;
+  }
+  if (auto may = command::may_adopt(parts_->keyspace, key, adoption.replace); !may) return may;
+  parts_->keyspace.release(std::exchange(held_bytes_, 0));
+  return mutator.adopt(key, value, adoption.deadline, file);
+}
+
 std::optional<Result<void>> Adopter::try_adopt(const command::Adoption& adoption,
                                                const value::ValuePtr& value,
                                                const keyspace::ImageFile& file) {
@@ -225,7 +253,8 @@ std::optional<Result<void>> Adopter::try_adopt(const command::Adoption& adoption
   // anything changes: with `later`, the whole step is done once more.
   keyspace::WorkerLog* const log = parts_->log.recording() ? &parts_->log : nullptr;
   if (log != nullptr) {
-    const std::uint64_t bytes = keyspace::record_bytes_of_adoption(key.key.size());
+    const std::uint64_t bytes = adoption.succession.put ? keyspace::record_bytes_of_remaking(key.key.size())
+                                                        : keyspace::record_bytes_of_adoption(key.key.size());
     const Admission admission = log->admit(bytes);
     if (admission == Admission::later) return std::nullopt;
     if (admission == Admission::never)
@@ -235,18 +264,13 @@ std::optional<Result<void>> Adopter::try_adopt(const command::Adoption& adoption
   keyspace::Mutator mutator(parts_->keyspace, log);
   SEPAL_ASSERT(adoption.database < keyspace::database_count, "a filter is adopted into no database");
   mutator.expire(key, std::chrono::system_clock::now());
-  Result<void> adopted;
-  if (adoption.still_wanted && !adoption.still_wanted()) adopted = fail(Errc::no_such_key);
-  if (adopted) adopted = command::may_adopt(parts_->keyspace, key, adoption.replace);
-  if (adopted) {
-    parts_->keyspace.release(std::exchange(held_bytes_, 0));
-    adopted = mutator.adopt(key, value, adoption.deadline, file);
-  }
+  const std::optional<Result<void>> adopted = put_now(mutator, adoption, value, file);
   if (log == nullptr) return adopted;
   // Also after a failure: the key may have expired above, and that is recorded.
   log->commit();
+  if (!adopted) return adopted;
   // Noted before the gate opens, so that no generation can be cut between the record and the note.
-  if (adopted && file.number != 0)
+  if (*adopted && file.number != 0)
     parts_->files.named({.number = file.number,
                          .position = parts_->journal.position(),
                          .byte_count = value::row_of(*value).byte_count(*value)});

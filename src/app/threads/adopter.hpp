@@ -76,10 +76,13 @@ class Adopter final : public command::Adoptions {
   void release_all();
   void show_nothing();
   Result<void> make_and_adopt(const Job& job, const command::Adoption& adoption);
-  Result<void> put_under_key(const Job& job, const command::Adoption& adoption, const value::ValuePtr& value);
+  Result<void> put_under_key(const Job& job, const command::Adoption& adoption,
+                             const command::JobContext& context, const value::ValuePtr& value);
   Result<void> await_room(const Job& job, std::uint64_t byte_count);
   Result<keyspace::ImageFile> write_aside(const Job& job, const value::ValuePtr& value);
-  // Called with the gate closed. Empty: there is no room in the journal yet.
+  std::optional<Result<void>> put_now(keyspace::Mutator& mutator, const command::Adoption& adoption,
+                                      const value::ValuePtr& value, const keyspace::ImageFile& file);
+  // Called with the gate closed. Empty: there is no room in the journal yet, or the value has changed.
   std::optional<Result<void>> try_adopt(const command::Adoption& adoption, const value::ValuePtr& value,
                                         const keyspace::ImageFile& file);
   [[nodiscard]] bool given_up(const Job& job) const { return stopping_ || *job.client_gone; }

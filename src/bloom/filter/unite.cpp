@@ -60,6 +60,7 @@ std::string difference(const Filter& a, const Filter& b) {
     if (plan_of_a == plan_of_b) continue;
     if (plan_of_a.capacity != plan_of_b.capacity)
       return numbers("capacities", plan_of_a.capacity, plan_of_b.capacity);
+    if (of_a.expansion != of_b.expansion) return numbers("expansions", of_a.expansion, of_b.expansion);
     if (of_a.error_rate != of_b.error_rate)
       return "error rates: " + std::to_string(of_a.error_rate) + " and " + std::to_string(of_b.error_rate);
     return numbers("shapes: bytes of a layer", plan_of_a.byte_count(), plan_of_b.byte_count());

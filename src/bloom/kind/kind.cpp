@@ -4,6 +4,7 @@
 #include <sepal/base/endian.hpp>
 #include <sepal/base/fields.hpp>
 #include <sepal/bloom/filter/image.hpp>
+#include <sepal/bloom/filter/unite.hpp>
 #include <sepal/bloom/kind/kind.hpp>
 
 #include <algorithm>
@@ -222,6 +223,18 @@ bool add(Value& value, std::span<const Fingerprint> entries) {
   return filter_in(value).add_recorded(entries);
 }
 
+Result<ValuePtr> make_of_parts(std::span<const std::byte> head, std::span<const Value* const> values,
+                               const FilterLimits& limits, const value::GoOn& go_on) {
+  const auto shape = decode_value_header(head, filter_layers_max);
+  if (!shape) return shape.error();
+  std::vector<const Filter*> parts;
+  for (const Value* const part : values) parts.push_back(&filter_in(*part));
+  auto made = bloom::unite(*shape, parts, limits, go_on);
+  if (!made && made.error().code == Errc::out_of_range) return damaged(made.error().detail.c_str());
+  if (!made) return made.error();
+  return ValuePtr(std::move(*made));
+}
+
 // --- what is told -----------------------------------------------------------------------------------------
 
 void tell_layer(const LayerPlan& plan, Figures& to, std::vector<value::Figure>& layer) {
@@ -350,6 +363,7 @@ const value::KindRow bloom_row{
     .apply = apply,
     .add = add,
     .add_refused = "from here on a filter gets more items than its newest layer has room for",
+    .unite = make_of_parts,
     .tell = tell,
     .sentence = sentence,
     .tell_head = tell_head,

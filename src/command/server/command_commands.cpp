@@ -51,22 +51,27 @@ struct KeySpec {
   std::string_view flags;  // blank separated
   int index = 0;           // the position of the first key
   int last = 0;            // the position of the last key, from the first one; negative: from the end
+  bool counted = false;    // the word at `index` counts the keys behind it
 };
 
 // The reference has one entry for all keys that a command treats alike. A '/' in `access` makes two: of the
 // first key, and of the others. A last key that is relative to the end is negative in both forms.
 std::vector<KeySpec> key_specs(const KeyRange& keys) {
-  if (keys.count_at != 0) return {{.flags = keys.access, .index = keys.count_at}};
+  const KeyAccess access = access_of(keys);
+  if (keys.count_at != 0) {
+    const KeySpec counted{.flags = access.of_others, .index = keys.count_at, .counted = true};
+    if (keys.first == 0) return {counted};
+    return {{.flags = access.of_first, .index = keys.first}, counted};
+  }
   if (keys.first == 0) return {};
-  const std::size_t divider = keys.access.find('/');
-  if (divider == std::string_view::npos) {
+  if (access.of_first.size() == keys.access.size()) {
     return {{.flags = keys.access,
              .index = keys.first,
              .last = keys.last < 0 ? keys.last : keys.last - keys.first}};
   }
   const int last = keys.last < 0 ? keys.last : 0;
-  return {{.flags = keys.access.substr(0, divider), .index = keys.first, .last = 0},
-          {.flags = keys.access.substr(divider + 1), .index = keys.first + keys.step, .last = last}};
+  return {{.flags = access.of_first, .index = keys.first, .last = 0},
+          {.flags = access.of_others, .index = keys.first + keys.step, .last = last}};
 }
 
 void append_flags(resp::Reply& reply, std::string_view blank_separated) {
@@ -76,7 +81,7 @@ void append_flags(resp::Reply& reply, std::string_view blank_separated) {
 
 // How a specification finds keys: in a range, or behind a word that counts them.
 void append_key_finder(resp::Reply& reply, const KeySpec& spec, const KeyRange& keys) {
-  const bool counted = keys.count_at != 0;
+  const bool counted = spec.counted;
   reply.field("find_keys").map(2);
   reply.field("type").bulk(counted ? "keynum" : "range");
   reply.field("spec").map(3);

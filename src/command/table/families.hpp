@@ -30,6 +30,7 @@ extern const Rows latency_rows;
 extern const Rows mirror_rows;
 extern const Rows monitor_rows;
 extern const Rows object_rows;
+extern const Rows remake_rows;
 extern const Rows replication_rows;
 extern const Rows scan_rows;
 extern const Rows script_rows;

@@ -21,14 +21,27 @@ namespace sepal::command {
   return static_cast<std::size_t>(*count);
 }
 
+// What a command does to its first key, and to the others: KeyRange::access has both if it has a '/'.
+struct KeyAccess {
+  std::string_view of_first;
+  std::string_view of_others;
+};
+[[nodiscard]] constexpr KeyAccess access_of(const KeyRange& keys) {
+  const std::size_t divider = keys.access.find('/');
+  if (divider == std::string_view::npos) return {keys.access, keys.access};
+  return {keys.access.substr(0, divider), keys.access.substr(divider + 1)};
+}
+
 // Visits the index of each key of a request, with what the command does to it in the reference's words.
 template <class Visit>
 void for_each_key(const CommandSpec& row, std::span<const std::string_view> words, const Visit& visit) {
   const KeyRange& keys = row.keys;
+  const KeyAccess access = access_of(keys);
   if (keys.count_at != 0) {
+    if (keys.first != 0) visit(static_cast<std::size_t>(keys.first), access.of_first);
     const std::size_t count = counted_keys(row, words).value_or(0);
     const auto before = static_cast<std::size_t>(keys.count_at);
-    for (std::size_t at = before + 1; at <= before + count; ++at) visit(at, keys.access);
+    for (std::size_t at = before + 1; at <= before + count; ++at) visit(at, access.of_others);
     return;
   }
   if (keys.first == 0) return;
@@ -40,15 +53,12 @@ void for_each_key(const CommandSpec& row, std::span<const std::string_view> word
       visit(at, use.access);
     return;
   }
-  const std::string_view first_access = keys.access.substr(0, keys.access.find('/'));
-  const std::string_view other_access =
-      first_access.size() < keys.access.size() ? keys.access.substr(first_access.size() + 1) : first_access;
   const auto first = static_cast<std::size_t>(keys.first);
   // A negative position counts from the end: the end of the words is behind position -1.
   const std::size_t end = keys.last < 0 ? words.size() - static_cast<std::size_t>(-keys.last - 1)
                                         : static_cast<std::size_t>(keys.last) + 1;
   for (std::size_t at = first; at < end && at < words.size(); at += static_cast<std::size_t>(keys.step))
-    visit(at, at == first ? first_access : other_access);
+    visit(at, at == first ? access.of_first : access.of_others);
 }
 
 }  // namespace sepal::command

@@ -1,3 +1,4 @@
+#include <sepal/keyspace/key_list.hpp>
 #include <sepal/storage/examine/examine.hpp>
 #include <sepal/storage/format/journal_format.hpp>
 #include <sepal/value/kind_row.hpp>
@@ -5,6 +6,7 @@
 #include <algorithm>
 #include <type_traits>
 #include <variant>
+#include <vector>
 
 #include "storage/disk/damage.hpp"
 #include "storage/format/operation_decoder.hpp"
@@ -63,8 +65,11 @@ void tell(Fact& fact, std::string_view name, format::TargetHead /*shape*/, std::
   fact.text(name, target);
 }
 
+// Only Remade has fields of this shape here.
 void tell(Fact& fact, std::string_view name, format::BytesHead /*shape*/, std::span<const std::byte> bytes) {
-  fact.number(name, bytes.size());
+  if (name == "head") return add_image(fact, bytes);
+  const auto keys = keyspace::decode_keys(bytes);
+  for (const std::string_view key : keys.value_or(std::vector<std::string_view>())) fact.text("part", key);
 }
 
 void tell(Fact& fact, std::string_view name, format::OtherDatabase /*shape*/, std::uint32_t database) {

@@ -55,6 +55,10 @@ void shape(std::uint64_t number, format::NumberShape& into) {
   into.number = number;
 }
 
+void shape(std::span<const std::byte> bytes, format::BytesHead& into) {
+  into.byte_count = static_cast<std::uint32_t>(bytes.size());
+}
+
 void shape(std::string_view target, format::TargetHead& into) {
   into.key_bytes = static_cast<std::uint32_t>(target.size());
 }

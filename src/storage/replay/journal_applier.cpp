@@ -171,6 +171,15 @@ class JournalApplier::Applied {
     return {};
   }
 
+  // The new value has what its parts have now, also what was recorded behind this frame.
+  Result<void> operator()(const keyspace::Remade& remade) const {
+    positions_.forget(keyspace_.find(remade.key));
+    const auto done = keyspace_.remake_recorded(remade.key, remade.head, remade.parts);
+    if (done) return {};
+    if (done.error().code == Errc::no_such_key) return missing("a filter is made of one that is not there");
+    return refused(done.error());
+  }
+
   Result<void> operator()(const keyspace::Moved& moved) const {
     const DatabaseKey target{.database = moved.to_database, .key = moved.key.key};
     if (keyspace_.find(target) != nullptr) {

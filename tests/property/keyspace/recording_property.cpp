@@ -121,7 +121,8 @@ class Model {
       case Recorded::Kind::cuckoo_created:
       case Recorded::Kind::cuckoo_changed:
       case Recorded::Kind::redis_cuckoo_created:
-      case Recorded::Kind::redis_cuckoo_changed: FAIL("keys have Bloom filters alone here"); return;
+      case Recorded::Kind::redis_cuckoo_changed:
+      case Recorded::Kind::remade: FAIL("keys have Bloom filters alone here"); return;
       case Recorded::Kind::mirrored:
         // Adds to a target are recorded under the target's key.
         return;

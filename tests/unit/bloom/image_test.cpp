@@ -106,7 +106,7 @@ TEST_CASE("a header may have as many layers as allowed; one more is over the lim
 
 TEST_CASE("a header of another version is not reported as damaged") {
   auto bytes = encode(header_of(*sample()));
-  bytes[4] = std::byte{5};
+  bytes[4] = std::byte{6};
   const auto decoded = decode_image_header(bytes, 64);
   REQUIRE_FALSE(decoded);
   CHECK(decoded.error().code == Errc::unsupported_version);
@@ -124,7 +124,7 @@ TEST_CASE("a header with values that no filter has is damaged") {
       {"no capacity", [](ImageHeader& h) { h.options.capacity = 0; }},
       {"expansion too large", [](ImageHeader& h) { h.options.expansion = expansion_max + 1; }},
       {"two layers of a filter that does not scale", [](ImageHeader& h) { h.options.expansion = 0; }},
-      {"another expansion", [](ImageHeader& h) { h.options.expansion = 3; }},
+      {"a smaller expansion", [](ImageHeader& h) { h.options.expansion = 1; }},
       {"another first capacity", [](ImageHeader& h) { h.options.capacity = 11; }},
       {"another second capacity", [](ImageHeader& h) { h.layers[1].plan.capacity = 21; }},
       {"more items than capacity", [](ImageHeader& h) { h.layers[0].item_count = 11; }},
@@ -166,6 +166,24 @@ TEST_CASE("a header with values that no filter has is damaged") {
     REQUIRE_FALSE(restored);
     CHECK(restored.error().code == Errc::out_of_range);
   }
+}
+
+TEST_CASE("a layer with less than its place asks for has a version of its own") {
+  ImageHeader header = header_of(*sample());
+  header.layers[1].plan.capacity -= 1;
+  auto bytes = encode(header);
+  CHECK(bytes[4] == std::byte{5});
+  const auto decoded = decode_image_header(bytes, 64);
+  REQUIRE(decoded);
+  CHECK(decoded->layers[1].plan == header.layers[1].plan);
+  CHECK(Filter::restore(header.options, header.layers, plenty));
+  // Earlier builds would have refused it, and no build has written it so.
+  bytes[4] = std::byte{1};
+  CHECK(decode_image_header(bytes, 64).error().code == Errc::damaged);
+  auto whole = encode(header_of(*sample()));
+  CHECK(whole[4] == std::byte{1});
+  whole[4] = std::byte{5};
+  CHECK(decode_image_header(whole, 64).error().code == Errc::damaged);
 }
 
 TEST_CASE("unknown flags and reserved contents are damaged") {

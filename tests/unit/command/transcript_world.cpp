@@ -51,6 +51,7 @@ std::string told(const Recorded& recorded) {
     case Kind::expires: return "expires " + recorded.key + (deadline().empty() ? " never" : deadline());
     case Kind::renamed: return "renamed " + recorded.key + " " + recorded.target;
     case Kind::adopted: return "adopted " + recorded.key + deadline();
+    case Kind::remade: return "remade " + recorded.key;
     case Kind::moved: return "moved " + recorded.key + " " + std::to_string(recorded.other);
     case Kind::swapped: return "swapped " + database + " " + std::to_string(recorded.other);
     case Kind::mirrored: return "mirrored " + recorded.key + " " + recorded.target;
@@ -311,6 +312,11 @@ class Server {
            world().between_parts = [this, before](int) {
              gate_before_the_last_part_ = world().alone_runs - before;
            };
+         })},
+        // While the job that the next adopt carries out runs, a client sends this.
+        {"meanwhile", done([&](const Words& words) {
+           w.meanwhile.push_back(
+               [&w, words] { w.send_words("b", std::vector<std::string_view>(words.begin(), words.end())); });
          })},
         // The adopter carries the only job out, and answers.
         {"adopt", [&](const Words&) { return w.adopt_first(); }},

@@ -153,12 +153,27 @@ std::string World::send_words(std::string_view name, const std::vector<std::stri
   return readable(encoded);
 }
 
+Result<void> World::succeed(const Succession& succession, const value::ValuePtr& made,
+                            const JobContext& job) {
+  keyspace::WorkerLog* const log = services.logs.empty() ? nullptr : services.logs.front();
+  for (;;) {
+    for (const auto& request : std::exchange(meanwhile, {})) request();
+    if (auto caught_up = succession.catch_up(made, job); !caught_up) return caught_up;
+    keyspace::Mutator changes(keyspace, log);
+    const auto put = succession.put(changes, made);
+    if (log != nullptr) log->commit();
+    if (put) return *put;
+  }
+}
+
 std::string World::adopt_first() {
   if (adoptions.waiting.size() != 1) throw std::runtime_error("not one job waits");
   const auto waiting = std::move(adoptions.waiting.front());
   adoptions.waiting.clear();
-  const JobContext job{
-      .limits = keyspace.value_limits(), .hold = [](std::uint64_t) { return Result<void>(); }, .go_on = {}};
+  const JobContext job{.limits = keyspace.value_limits(),
+                       .hold = [](std::uint64_t) { return Result<void>(); },
+                       .go_on = {},
+                       .alone = [&](const auto& work) { work(keyspace); }};
   resp::Reply reply;
   if (waiting.errand.run) {
     waiting.errand.run(job)(reply);
@@ -168,6 +183,12 @@ std::string World::adopt_first() {
   const keyspace::DatabaseKey key{.database = adoption.database, .key = adoption.key};
   auto made = adoption.make(job);
   Result<void> done = made ? Result<void>() : made.error();
+  if (adoption.succession.put) {
+    if (made) done = succeed(adoption.succession, *made, job);
+    adoption.succession.ended(keyspace);
+    adoption.answer(reply, done);
+    return readable(whole(reply));
+  }
   if (made && adoption.still_wanted && !adoption.still_wanted()) done = fail(Errc::no_such_key);
   if (done && !adoption.replace && keyspace.find(key) != nullptr) done = fail(Errc::key_exists);
   if (done) done = keyspace.put(key, *made, adoption.deadline);

@@ -154,6 +154,8 @@ class World {
 
   // Carries the only waiting job out, as the adopter does. Returns its reply. Throws if not one job waits.
   std::string adopt_first();
+  // What clients do while that job runs, once it has made a filter of others.
+  std::vector<std::function<void()>> meanwhile;
   // Runs the suspended script until it ends. Returns its reply.
   std::string finish_script();
 
@@ -185,6 +187,7 @@ class World {
 
  private:
   void settings_changed();
+  Result<void> succeed(const Succession& succession, const value::ValuePtr& made, const JobContext& job);
 
   std::map<std::string, std::unique_ptr<Connection>, std::less<>> connections_;
 };

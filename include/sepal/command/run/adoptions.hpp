@@ -7,12 +7,14 @@
 #include <sepal/bloom/filter/filter.hpp>
 #include <sepal/command/run/client_state.hpp>
 #include <sepal/keyspace/keyspace.hpp>
+#include <sepal/keyspace/mutator.hpp>
 #include <sepal/resp/reply.hpp>
 #include <sepal/value/image.hpp>
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,9 +27,23 @@ struct JobContext {
   // is under its key or given up. Errors: memory_limit.
   std::function<Result<void>(std::uint64_t byte_count)> hold;
   value::GoOn go_on;  // false: the result is no longer wanted
+  // Calls work() with the gate closed.
+  std::function<void(const std::function<void(keyspace::Keyspace& keyspace)>& work)> alone;
 };
 
 using Answer = std::function<void(resp::Reply& reply)>;
+
+// How a filter comes under its key that is made of what keys name, while clients go on changing it.
+struct Succession {
+  // Outside the gate, before each put(): takes over what clients have done since the last call. An error ends
+  // the adoption.
+  std::function<Result<void>(const value::ValuePtr& made, const JobContext& job)> catch_up;
+  // With the gate closed, in place of Mutator::adopt(). It records at most record_bytes_of_remaking().
+  // Nothing: there is more to take over.
+  std::function<std::optional<Result<void>>(keyspace::Mutator& changes, const value::ValuePtr& made)> put;
+  // With the gate closed, once, at the end of each adoption that has begun to make a filter.
+  std::function<void(keyspace::Keyspace& keyspace)> ended;
+};
 
 struct Adoption {
   std::string_view what;  // what is done, in a word, for INFO; of static storage
@@ -43,6 +59,8 @@ struct Adoption {
   // Called once the filter is under its key, also when the client has gone meanwhile. For a job outside the
   // workers, it is called only when the filter is as durable as the policy asks. Any thread. May be empty.
   std::function<void()> adopted = {};
+  // If it has functions, no file is written, and may_adopt() is not asked.
+  Succession succession = {};
   // Tells the client how it went. Errors: key_exists, no_such_key, those of `make` and of Mutator::adopt,
   // not_recorded, those of the disk; reason_text() has words for all of them.
   std::function<void(resp::Reply& reply, const Result<void>& outcome)> answer;

@@ -116,7 +116,8 @@ struct KeyRange {
   std::int8_t first = 0;
   std::int8_t last = 0;
   std::int8_t step = 0;
-  // If it is not 0, this word says how many keys follow it, and there are no others.
+  // If it is not 0, this word says how many keys follow it; there are no others but `first`, if that is not
+  // 0.
   std::int8_t count_at = 0;
   // What the command does to the keys, in the reference's words: "RW", "RM delete". A '/' divides what it
   // does to the first key from what it does to the second: "RW access delete/OW update".

@@ -195,6 +195,16 @@ inline constexpr std::string_view mirror_of_itself = "ERR a filter cannot be its
 inline constexpr std::string_view target_of_mirror =
     "ERR the key is the target of a mirror: say BF.MIRROR source OFF first";
 inline constexpr std::string_view too_many_mirrors = "ERR there are as many mirrors as there may be: 256";
+inline constexpr std::string_view sources_needed = "ERR numkeys should be greater than 0";
+inline constexpr std::string_view filter_is_remade = "ERR the filter is being merged or shrunk already";
+inline constexpr std::string_view part_changed = "ERR a filter was removed or replaced meanwhile: try again";
+inline constexpr std::string_view filled_meanwhile = "ERR clients added too many items meanwhile: try again";
+inline constexpr std::string_view names_too_long = "ERR the names of the filters are too long together";
+inline constexpr std::string_view union_of_mirrored =
+    "ERR the destination is the source of a mirror, whose target would lack the items: say BF.MIRROR "
+    "destination OFF first";
+inline constexpr std::string_view not_shrunk =
+    "ERR the filter cannot be smaller: its items need their room, or its size has no such part";
 inline constexpr std::string_view bitmap_incomplete = "ERR SCHEME and CAPACITY must be given";
 inline constexpr std::string_view bitmap_bits_range = "ERR BITS must be in the range [1, 4294967296]";
 inline constexpr std::string_view bitmap_hashes_range = "ERR HASHES must be in the range [1, 255]";

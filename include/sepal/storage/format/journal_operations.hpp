@@ -26,9 +26,10 @@
 namespace sepal::storage::format {
 
 // A new kind of operation is a new version.
-inline constexpr std::uint32_t journal_version = 8;
+inline constexpr std::uint32_t journal_version = 9;
 // Earlier versions are read as well, from this one on, which Sepal 0.1.0 wrote: 4 had no groups of frames
-// (journal_format.hpp), 5 no `written`, 6 no lineage in the header of a segment, 7 no `made` and `changed`.
+// (journal_format.hpp), 5 no `written`, 6 no lineage in the header of a segment, 7 no `made` and `changed`, 8
+// no `remade`.
 inline constexpr std::uint32_t journal_version_first = 4;
 
 enum class Operation : std::uint8_t {
@@ -48,8 +49,9 @@ enum class Operation : std::uint8_t {
   written = 14,
   made = 15,
   changed = 16,
+  remade = 17,
 };
-inline constexpr Operation last_operation = Operation::changed;
+inline constexpr Operation last_operation = Operation::remade;
 
 // In OperationHead::flags.
 inline constexpr unsigned char operation_same_key = 1;  // the key of the operation before it in this frame
@@ -195,6 +197,11 @@ inline constexpr auto layout<keyspace::Renamed> = Layout(Operation::renamed, "re
 template <>
 inline constexpr auto layout<keyspace::Adopted> = Layout(Operation::adopted, "adopted",
                                                          field<AdoptedShape>("", &keyspace::Adopted::value));
+
+template <>
+inline constexpr auto layout<keyspace::Remade> = Layout(Operation::remade, "remade",
+                                                        field<BytesHead>("head", &keyspace::Remade::head),
+                                                        field<BytesHead>("parts", &keyspace::Remade::parts));
 
 template <>
 inline constexpr auto layout<keyspace::Moved> =

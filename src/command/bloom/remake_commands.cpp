@@ -1,0 +1,178 @@
+// BF.MERGE and BF.SHRINK: filters that are made of the bits of others (bloom/filter/unite.hpp). What is small
+// is made at once, with the gate closed; what is large, by a job outside the workers.
+
+#include <sepal/base/arguments.hpp>
+#include <sepal/bloom/commands/options.hpp>
+#include <sepal/bloom/filter/unite.hpp>
+#include <sepal/command/run/adoptions.hpp>
+#include <sepal/command/run/dispatcher.hpp>
+#include <sepal/command/table/error_texts.hpp>
+#include <sepal/keyspace/key_list.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "command/bloom/remaking.hpp"
+#include "command/keys/lookup.hpp"
+#include "command/run/adopting.hpp"
+#include "command/run/refuse.hpp"
+#include "command/table/command_row.hpp"
+#include "command/table/families.hpp"
+
+namespace sepal::command {
+namespace {
+
+using bloom::Filter;
+using bloom::FilterPtr;
+using Words = std::span<const std::string_view>;
+
+// The bits that are read and written with the gate closed: some hundred microseconds.
+constexpr std::uint64_t remade_at_once_max = std::uint64_t{256} << 10;
+
+// numkeys source [source ...] [OVERRIDE] [ALLOW rate]
+struct MergeOptions {
+  Words sources;
+  bool override_present = false;
+  std::optional<double> allowed;
+};
+
+// The error; empty if there is none. `words` follow the destination.
+std::string_view parse_merge(Words words, MergeOptions& options) {
+  const auto count = parse_integer(words[0]);
+  if (!count) return text::not_an_integer;
+  if (*count < 1) return text::sources_needed;
+  if (static_cast<std::uint64_t>(*count) > words.size() - 1) return text::syntax;
+  options.sources = words.subspan(1, static_cast<std::size_t>(*count));
+  const Words rest = words.subspan(1 + options.sources.size());
+  for (std::size_t at = 0; at < rest.size(); ++at) {
+    if (equal_ignoring_case(rest[at], "OVERRIDE")) {
+      options.override_present = true;
+    } else if (equal_ignoring_case(rest[at], "ALLOW") && at + 1 < rest.size()) {
+      double rate = 0;
+      if (const auto wrong = bloom::read_rate(rest[++at], rate); !wrong.empty()) return wrong;
+      options.allowed = rate;
+    } else {
+      return text::syntax;
+    }
+  }
+  return {};
+}
+
+void answer_remake(resp::Reply& reply, const Result<void>& outcome) {
+  if (outcome) return reply.ok();
+  const Error& error = outcome.error();
+  if (error.code == Errc::out_of_range && !error.detail.empty()) return reply.error("ERR " + error.detail);
+  if (error.code == Errc::key_exists) return reply.error(text::part_changed);
+  answer_adoption(reply, outcome);
+}
+
+// With the gate closed.
+Next remake(Context& context, RemakeRequest request) {
+  std::uint64_t bytes = request.shape.bitmap_bytes();
+  for (const FilterPtr& part : request.parts) bytes += part->byte_count();
+  std::vector<std::string_view> part_keys(request.part_keys.begin(), request.part_keys.end());
+  if (bloom::image_bytes(request.shape.layers.size()) + keyspace::key_list_bytes(part_keys) >
+      keyspace::remade_bytes_max / 2)
+    return refuse(context, text::names_too_long);
+  if (bytes <= remade_at_once_max) {
+    answer_remake(context.reply, Remaking(std::move(request)).make_now(context.changes));
+    return Next::done;
+  }
+  if (context.mode.in_transaction) return refuse(context, text::whole_in_transaction);
+  Adoption adoption{.what = request.unites ? "merge" : "shrink",
+                    .database = request.database,
+                    .key = request.key,
+                    .make = {},
+                    .still_wanted = contents_stay(context, request.database),
+                    .answer = answer_remake};
+  const auto remaking = std::make_shared<Remaking>(std::move(request));
+  adoption.make = [remaking](const JobContext& job) { return remaking->make(job); };
+  adoption.succession = {
+      .catch_up = [remaking](const value::ValuePtr& made,
+                             const JobContext& job) { return remaking->catch_up(made, job); },
+      .put = [remaking](keyspace::Mutator& changes,
+                        const value::ValuePtr& made) { return remaking->put(changes, made); },
+      .ended = [remaking](keyspace::Keyspace& keyspace) { remaking->end(keyspace); }};
+  context.services.adoptions.adopt(context.client, std::move(adoption));
+  return Next::wait;
+}
+
+// Adds the filter of a key to the parts, unless it is there. False, answered: there is none.
+bool take_part(Context& context, std::string_view key, RemakeRequest& request) {
+  if (std::ranges::find(request.part_keys, key) != request.part_keys.end()) return true;
+  const auto [filter, refused] = find_counted_or_refuse<Filter>(context, key);
+  if (refused) return false;
+  if (filter == nullptr) {
+    context.reply.error(text::filter_not_found);
+    return false;
+  }
+  request.part_keys.emplace_back(key);
+  request.parts.emplace_back(filter);
+  return true;
+}
+
+Next bf_merge(Context& context) {
+  MergeOptions options;
+  if (const auto wrong = parse_merge(context.words.subspan(2), options); !wrong.empty())
+    return refuse(context, wrong);
+  RemakeRequest request{.database = context.client.database,
+                        .key = std::string(context.words[1]),
+                        .unites = true,
+                        .replaces = options.override_present};
+  const auto [present, refused] = find_or_refuse<Filter>(context, request.key);
+  if (refused) return Next::done;
+  // Before the gate closes, so that a wrong request stops no worker.
+  if (present != nullptr && !options.override_present && !take_part(context, request.key, request))
+    return Next::done;
+  for (const std::string_view source : options.sources)
+    if (!take_part(context, source, request)) return Next::done;
+  if (!context.alone) return Next::need_alone;
+  std::vector<const Filter*> parts;
+  for (const FilterPtr& part : request.parts) parts.push_back(part.get());
+  auto shape = bloom::shape_of_union(parts);
+  if (!shape) return refuse(context, "ERR " + shape.error().detail);
+  request.shape = std::move(*shape);
+  // The filter that goes on keeps its options.
+  if (std::ranges::find(request.part_keys, request.key) != request.part_keys.end())
+    request.shape.options = present->options();
+  request.error_rate_max = options.allowed.value_or(request.shape.options.error_rate);
+  return remake(context, std::move(request));
+}
+
+Next bf_shrink(Context& context) {
+  std::uint64_t capacity = 0;
+  if (const auto wrong = bloom::read_capacity(context.words[2], capacity); !wrong.empty())
+    return refuse(context, wrong);
+  RemakeRequest request{.database = context.client.database, .key = std::string(context.words[1])};
+  if (!take_part(context, request.key, request)) return Next::done;
+  auto shape = bloom::shape_shrunk(*request.parts[0], capacity);
+  if (!shape) return refuse(context, text::not_shrunk);
+  if (!context.alone) return Next::need_alone;
+  request.shape = std::move(*shape);
+  return remake(context, std::move(request));
+}
+
+constexpr Family remake_row{.group = "module",
+                            .categories = Category::bloom | Category::write | Category::slow,
+                            .flags = Flag::module | Flag::write | Flag::deny_oom,
+                            .flags_imply_categories = false};
+
+constexpr KeyRange destination_and_sources{
+    .first = 1, .last = 1, .step = 1, .count_at = 2, .access = "RW access update/RO access"};
+
+constexpr CommandSpec remake_family[] = {
+    remake_row("bf.merge destination numkeys source [source ...] [OVERRIDE] [ALLOW rate]", -4, "0.1.0",
+               "Unites filters of one seed and shape; Sepal's own", bf_merge, records_adoption,
+               destination_and_sources, Flag::movable_keys, Cost{"O(N) where N is the size of all filters"}),
+    remake_row("bf.shrink key capacity", 3, "0.1.0",
+               "Makes a filter that was reserved too large smaller, without a rebuild; Sepal's own",
+               bf_shrink, records_adoption, one_key("RW access update"),
+               Cost{"O(N) where N is the size of the filter"}),
+};
+
+}  // namespace
+
+constinit const Rows remake_rows = remake_family;
+
+}  // namespace sepal::command

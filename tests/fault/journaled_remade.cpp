@@ -1,0 +1,68 @@
+// Filters that are made of the bits of others.
+#include <sepal/bloom/filter/image.hpp>
+#include <sepal/bloom/filter/unite.hpp>
+#include <sepal/keyspace/key_list.hpp>
+
+#include "journaled_values.hpp"
+#include "journaled_world.hpp"
+#include "support/catch.hpp"
+#include "support/storage_fixture.hpp"
+#include "support/values.hpp"
+
+namespace sepal::test {
+namespace {
+
+// The filters under some keys of a database that may be united with the first one.
+struct Found {
+  std::vector<std::string_view> keys;
+  std::vector<const bloom::Filter*> filters;
+};
+
+}  // namespace
+
+// A union of up to three filters, or one filter shrunk. The result takes the place of one of them, of another
+// value, or is under a key that was free.
+void JournaledWorld::remake(std::mt19937_64& random, Model& model) {
+  const std::uint32_t database = below(random, databases_used);
+  const bool shrinks = below(random, 4) == 0;
+  Found found;
+  for (std::uint32_t tries = shrinks ? 1 : 3; tries > 0; --tries) {
+    const std::string_view key =
+        shrinks && below(random, 2) == 0 ? "still" : key_names[below(random, key_names.size())];
+    const bloom::Filter* const filter = filter_at(keyspace_, {database, key});
+    if (filter == nullptr || std::ranges::find(found.keys, key) != found.keys.end()) continue;
+    found.keys.push_back(key);
+    found.filters.push_back(filter);
+  }
+  if (found.keys.empty()) return;
+  std::string_view key = key_names[below(random, key_names.size())];
+  if (shrinks || below(random, 2) == 0) key = found.keys[0];
+  bloom::ImageHeader shape;
+  if (shrinks) {
+    const auto shrunk = bloom::shape_shrunk(*found.filters[0], 1 + below(random, 100));
+    if (!shrunk) return;
+    shape = *shrunk;
+  } else {
+    const auto of_union = bloom::shape_of_union(found.filters);
+    if (!of_union) return;
+    shape = *of_union;
+    bloom::count_union(shape, found.filters,
+                       bloom::measure_union(shape, found.filters, bloom::measured_bytes_max));
+  }
+  const auto head = bloom::encode(shape);
+  if (head.size() + keyspace::key_list_bytes(found.keys) > remade_bytes_max) return;
+  const auto made = bloom::unite(shape, found.filters, roomy, {});
+  if (!made) return;
+  ModelFilter known{.item_count = (*made)->item_count()};
+  for (const std::string_view part : found.keys) {
+    const ModelFilter& of_part = model[{database, std::string(part)}];
+    known.items.insert(of_part.items.begin(), of_part.items.end());
+    if (part == key) known.deadline = of_part.deadline;
+  }
+  auto& log = journal_->log(0);
+  keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
+  REQUIRE(mutator.remake({database, key}, *made, head, found.keys));
+  model[{database, std::string(key)}] = std::move(known);
+}
+
+}  // namespace sepal::test
