@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -43,6 +44,12 @@ std::vector<LayerView> layers_at(Parts parts, std::uint32_t layer_index) {
   return layers;
 }
 
+std::string rate_in_short(double rate) {
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%g", rate);
+  return text.data();
+}
+
 std::string numbers(const char* what, std::uint64_t one, std::uint64_t other) {
   return std::string(what) + ": " + std::to_string(one) + " and " + std::to_string(other);
 }
@@ -62,7 +69,7 @@ std::string difference(const Filter& a, const Filter& b) {
       return numbers("capacities", plan_of_a.capacity, plan_of_b.capacity);
     if (of_a.expansion != of_b.expansion) return numbers("expansions", of_a.expansion, of_b.expansion);
     if (of_a.error_rate != of_b.error_rate)
-      return "error rates: " + std::to_string(of_a.error_rate) + " and " + std::to_string(of_b.error_rate);
+      return "error rates: " + rate_in_short(of_a.error_rate) + " and " + rate_in_short(of_b.error_rate);
     return numbers("shapes: bytes of a layer", plan_of_a.byte_count(), plan_of_b.byte_count());
   }
   return {};

@@ -31,12 +31,12 @@ namespace sepal::command {
 struct RemakeRequest {
   std::uint32_t database = 0;
   std::string key;
-  std::vector<std::string> part_keys;   // each once; the key itself among them: the filter goes on
-  std::vector<bloom::FilterPtr> parts;  // what these keys name
-  bloom::ImageHeader shape;             // with the counts of this moment where a filter is shrunk
-  bool unites = false;                  // counts and rate are to be found out; else there is one part, shrunk
-  bool replaces = false;                // what is under the key may be replaced
-  double error_rate_max = 0;            // of a union
+  std::vector<std::string> part_keys{};   // each once; the key itself among them: the filter goes on
+  std::vector<bloom::FilterPtr> parts{};  // what these keys name
+  bloom::ImageHeader shape{};             // with the counts of this moment where a filter is shrunk
+  bool unites = false;        // counts and rate are to be found out; else there is one part, shrunk
+  bool replaces = false;      // what is under the key may be replaced
+  double error_rate_max = 0;  // of a union
 };
 
 class Remaking final : public keyspace::Follower {

@@ -3,12 +3,14 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/checked.hpp>
 #include <sepal/bloom/filter/filter.hpp>
+#include <sepal/bloom/filter/measure.hpp>
+#include <sepal/bloom/filter/unite.hpp>
 #include <sepal/storage/generation/filter_file.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
-#include <functional>
 #include <limits>
 #include <system_error>
 #include <utility>
@@ -23,59 +25,24 @@ namespace {
 using bloom::ImageHeader;
 using bloom::LayerPlan;
 
-constexpr std::size_t piece_bytes = 1 << 20;
 // An estimate from the set bits is nearly always within this many square roots of the count.
 constexpr double estimate_tolerance = 4;
 
 // The difference that keeps two filters from being merged; empty: they can be merged.
-std::string difference(const ImageHeader& a, const ImageHeader& b) {
-  const auto text = [](const char* what, std::uint64_t one, std::uint64_t other) {
-    return format("%s (%llu and %llu)", what, wide(one), wide(other));
-  };
-  if (a.options.hash != b.options.hash) return "hash";
-  if (a.options.seed != b.options.seed) return text("seed", a.options.seed, b.options.seed);
-  if (a.options.error_rate != b.options.error_rate)
-    return format("error rate (%g and %g)", a.options.error_rate, b.options.error_rate);
-  if (a.options.capacity != b.options.capacity)
-    return text("capacity", a.options.capacity, b.options.capacity);
-  if (a.options.expansion != b.options.expansion)
-    return text("expansion", a.options.expansion, b.options.expansion);
-  if (a.layers.size() != b.layers.size()) return text("number of layers", a.layers.size(), b.layers.size());
-  const bool same = std::ranges::equal(a.layers, b.layers, {}, &bloom::Filter::LayerState::plan,
-                                       &bloom::Filter::LayerState::plan);
-  return same ? "" : "shape";
+std::string difference(const bloom::Filter& a, const bloom::Filter& b) {
+  const std::array<const bloom::Filter*, 2> both{&a, &b};
+  if (const auto shape = bloom::shape_of_union(both); !shape) return shape.error().detail;
+  if (a.options() != b.options()) return "the filters were made with different options";
+  if (a.layer_count() == b.layer_count()) return {};
+  return format("filters have different numbers of layers: %u and %u", a.layer_count(), b.layer_count());
 }
 
-// Sets the bits of `from` in `into` as well.
-void unite(bloom::Filter& into, const bloom::Filter& from) {
-  // Both filters have the same layers of the same size, as difference() has found. copy_bits() and
-  // fill_bits() take pieces, so no third bitmap is in memory.
-  const auto layers_into = into.layers();
-  const auto layers_from = from.layers();
-  SEPAL_ASSERT(layers_into.size() == layers_from.size(), "filters of different layers are merged");
-  std::vector<std::byte> united(piece_bytes);
-  std::vector<std::byte> other(piece_bytes);
-  for (std::uint32_t layer = 0; layer < layers_into.size(); ++layer) {
-    const std::uint64_t byte_count = layers_into[layer].plan().byte_count();
-    for (std::uint64_t at = 0; at < byte_count; at += piece_bytes) {
-      const std::size_t count = std::min<std::uint64_t>(piece_bytes, byte_count - at);
-      layers_into[layer].copy_bits(at, std::span(united).first(count));
-      layers_from[layer].copy_bits(at, std::span(other).first(count));
-      std::ranges::transform(united, other, united.begin(), std::bit_or<>());
-      into.fill_bits(layer, at, std::span(united).first(count));
-    }
-  }
-}
-
-// How many different items set this share of a layer's bits, on average. Each item sets a given bit with the
-// same probability: it has to pick the block of the bit, and then one of its probes has to hit the bit.
-double items_of_fill(const LayerPlan& plan, double fill) {
-  if (fill >= 1) return std::numeric_limits<double>::infinity();
-  const bool blocked = plan.layout == bloom::Layout::blocked;
-  const double blocks = blocked ? static_cast<double>(plan.block_count) : 1;
-  const double in_block =
-      -std::expm1(plan.probe_count * std::log1p(-blocks / static_cast<double>(plan.bit_count())));
-  return std::log1p(-fill) / std::log1p(-in_block / blocks);
+// Sets the bits of `from` in `into` as well. No third bitmap is in memory.
+void take_bits(bloom::Filter& into, const bloom::Filter& from) {
+  const std::array<const bloom::Filter*, 2> both{&into, &from};
+  std::uint64_t bytes_done = 0;
+  for (std::uint32_t layer = 0; layer < into.layer_count(); ++layer)
+    static_cast<void>(bloom::take_layer(into, layer, both, {}, bytes_done));
 }
 
 // The item counts of one layer over all inputs.
@@ -143,13 +110,13 @@ class Merger {
       note_counts(merged_.header);
       return {};
     }
-    const std::string differing = difference(merged_.header, header);
+    const std::string differing = difference(*merged_.filter, *filter);
     if (!differing.empty())
       return fail(Errc::out_of_range,
-                  path.string() + " differs from " + request_.inputs[0].string() + " in its " + differing +
+                  path.string() + " cannot be merged with " + request_.inputs[0].string() + ": " + differing +
                       "; only filters of the same seed, error rate, capacity and expansion can be "
                       "merged");
-    unite(*merged_.filter, *filter);
+    take_bits(*merged_.filter, *filter);
     note_counts(header);
     return {};
   }
@@ -169,9 +136,10 @@ class Merger {
   Result<void> count_items() {
     const auto layers = merged_.filter->layers();
     SEPAL_ASSERT(layers.size() == counts_.size(), "a layer has no count of its items");
+    const bloom::FilterMeasure measured = bloom::measure(layers, std::numeric_limits<std::uint64_t>::max());
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const LayerPlan& plan = merged_.header.layers[i].plan;
-      const double estimate = items_of_fill(plan, layers[i].fill(plan.byte_count()));
+      const double estimate = measured.layers[i].item_estimate;
       const auto capacity = static_cast<double>(plan.capacity);
       if (counts_[i].sum > plan.capacity && estimate > capacity + estimate_tolerance * std::sqrt(capacity))
         return overfull(estimate, plan.capacity);

@@ -113,10 +113,10 @@ TEST_CASE("filters that together exceed their capacity are not merged") {
 
 TEST_CASE("filters of another seed or shape are not merged, and the difference is named") {
   const std::pair<FilterOptions, std::string> others[] = {
-      {{.error_rate = 0.01, .capacity = 10000, .expansion = 0, .seed = 4}, "seed (3 and 4)"},
-      {{.error_rate = 0.02, .capacity = 10000, .expansion = 0, .seed = 3}, "error rate (0.01 and 0.02)"},
-      {{.error_rate = 0.01, .capacity = 10001, .expansion = 0, .seed = 3}, "capacity (10000 and 10001)"},
-      {{.error_rate = 0.01, .capacity = 10000, .expansion = 2, .seed = 3}, "expansion (0 and 2)"},
+      {{.error_rate = 0.01, .capacity = 10000, .expansion = 0, .seed = 4}, "seeds: 3 and 4"},
+      {{.error_rate = 0.02, .capacity = 10000, .expansion = 0, .seed = 3}, "error rates: 0.01 and 0.02"},
+      {{.error_rate = 0.01, .capacity = 10001, .expansion = 0, .seed = 3}, "capacities: 10000 and 10001"},
+      {{.error_rate = 0.01, .capacity = 10000, .expansion = 2, .seed = 3}, "expansions: 0 and 2"},
   };
   for (const auto& [options, difference] : others) {
     SimulatedDisk disk;
@@ -124,7 +124,8 @@ TEST_CASE("filters of another seed or shape are not merged, and the difference i
     put_filter(disk, "out/b", options, 0, 10);
     const auto report = merge_files(disk, {"out/a", "out/b"});
     REQUIRE_FALSE(report);
-    CHECK(report.error().detail.find("out/b differs from out/a in its " + difference) == 0);
+    CHECK(report.error().detail.find("out/b cannot be merged with out/a: filters have different " +
+                                     difference) == 0);
   }
 }
 
