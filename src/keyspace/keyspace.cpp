@@ -1,8 +1,8 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/checked.hpp>
 #include <sepal/keyspace/cut.hpp>
-#include <sepal/keyspace/key_list.hpp>
 #include <sepal/keyspace/keyspace.hpp>
+#include <sepal/keyspace/part_list.hpp>
 #include <sepal/value/kind_row.hpp>
 
 #include <algorithm>
@@ -331,32 +331,39 @@ Result<void> Keyspace::put_remade(DatabaseKey key, ValuePtr value, bool of_itsel
   return {};
 }
 
-Result<void> Keyspace::remake_recorded(DatabaseKey key, std::span<const std::byte> head,
-                                       std::span<const std::byte> parts) {
-  const auto names = decode_keys(parts);
-  const value::KindRow* const row = value::row_of_image(head);
-  if (key.database >= database_count) return fail(Errc::out_of_range, "there is no such database");
+Result<ValuePtr> Keyspace::make_recorded(const Remade& remade, const value::GoOn& go_on) const {
+  const auto names = decode_parts(remade.parts);
+  const value::KindRow* const row = value::row_of_image(remade.head);
+  if (remade.key.database >= database_count) return fail(Errc::out_of_range, "there is no such database");
   if (!names || row == nullptr || row->unite == nullptr)
     return fail(Errc::damaged, "a value is made of others in a way that no value is");
-  std::vector<const value::Value*> values;
-  bool of_itself = false;
-  for (const std::string_view name : *names) {
-    const value::Value* const part = find({.database = key.database, .key = name});
+  std::vector<value::KindRow::Part> parts;
+  for (const Part& name : *names) {
+    const value::Value* const part = find({.database = remade.key.database, .key = name.key});
     if (part == nullptr) continue;
     if (part->kind() != row->kind) return fail(Errc::damaged, "a value is made of one of another kind");
-    values.push_back(part);
-    of_itself |= name == key.key;
+    parts.push_back({.value = part, .extent = name.extent});
   }
-  if (values.empty()) {
+  if (parts.empty()) return ValuePtr();
+  return row->unite(remade.head, parts, machine_limits(), go_on);
+}
+
+Result<void> Keyspace::put_remade_recorded(const Remade& remade, Result<ValuePtr> made) {
+  if (!made) return made.error();
+  if (*made == nullptr) {
     // What was under the key is gone, even if the value that took its place is lost.
-    static_cast<void>(remove(key));
+    static_cast<void>(remove(remade.key));
     return fail(Errc::no_such_key);
   }
-  auto made = row->unite(head, values, machine_limits(), {});
-  if (!made) return made.error();
-  place(key, std::move(*made), of_itself ? deadline(key) : no_deadline,
+  const auto parts = decode_parts(remade.parts);
+  SEPAL_ASSERT(parts.has_value(), "a value is made of no parts");
+  const bool of_itself = std::ranges::find(*parts, remade.key.key, &Part::key) != parts->end();
+  const bool whole = std::ranges::all_of(*parts, [&](const Part& part) {
+    return find({.database = remade.key.database, .key = part.key}) != nullptr;
+  });
+  place(remade.key, std::move(*made), of_itself ? deadline(remade.key) : no_deadline,
         of_itself ? Mirroring::stays : Mirroring::ends);
-  return values.size() == names->size() ? Result<void>() : fail(Errc::no_such_key);
+  return whole ? Result<void>() : fail(Errc::no_such_key);
 }
 
 Result<void> Keyspace::readopt(DatabaseKey key, ValuePtr value, Deadline deadline) {

@@ -1,5 +1,4 @@
 #include <sepal/base/assert.hpp>
-#include <sepal/keyspace/key_list.hpp>
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/value/image.hpp>
 
@@ -122,10 +121,11 @@ Result<void> Mutator::adopt(DatabaseKey key, ValuePtr value, Deadline deadline,
 }
 
 Result<void> Mutator::remake(DatabaseKey key, ValuePtr value, std::span<const std::byte> head,
-                             std::span<const std::string_view> parts) noexcept {
-  const std::vector<std::byte> names = encode_keys(parts);
-  SEPAL_ASSERT(head.size() + names.size() <= remade_bytes_max, "a value is made of too many to be recorded");
-  const bool of_itself = std::ranges::find(parts, key.key) != parts.end();
+                             std::span<const Part> parts) noexcept {
+  const std::vector<std::byte> names = encode_parts(parts);
+  SEPAL_ASSERT(head.size() <= remade_head_bytes_max && names.size() <= remade_parts_bytes_max,
+               "a value is made of too many to be recorded");
+  const bool of_itself = std::ranges::find(parts, key.key, &Part::key) != parts.end();
   return told(keyspace_.put_remade(key, std::move(value), of_itself),
               Remade{.key = key, .head = head, .parts = names});
 }
@@ -173,7 +173,7 @@ std::uint64_t record_bytes_of_adoption(std::size_t key_bytes) {
 }
 
 std::uint64_t record_bytes_of_remaking(std::size_t key_bytes) {
-  return 2 * (record_bytes_max + key_bytes) + remade_bytes_max;
+  return 2 * (record_bytes_max + key_bytes) + remade_head_bytes_max + remade_parts_bytes_max;
 }
 
 std::uint64_t record_bytes_of_keys(std::span<const std::string_view> keys) {

@@ -72,7 +72,7 @@ class AddsAlone {
     // An add that was refused may still have made the filter grow, so note() looks at the layers in any
     // case.
     const auto outcome = add_fingerprint(keyspace_, database_, filter_, fingerprint);
-    if (follower_ != nullptr && outcome.added) follower_->added(item);
+    if (follower_ != nullptr && outcome.added) follower_->added({&item, 1}, {&outcome.added, 1});
     if (log_ != nullptr) note(fingerprint, outcome.added);
     return outcome;
   }
@@ -228,7 +228,8 @@ bool try_add(Mutator& changes, DatabaseKey key, Filter& filter, std::span<const 
              std::span<bool> added) noexcept {
   changes.note_change();
   // This test is all that mirrors cost an add while there are none.
-  if (!changes.keyspace().mirrors().empty()) return try_add_mirrored(changes, key, filter, items, added);
+  if (!changes.keyspace().mirrors().adds_stay_alone())
+    return try_add_mirrored(changes, key, filter, items, added);
   return try_add(changes.log(), key, filter, items, added);
 }
 

@@ -67,7 +67,10 @@ class PiecesRecorder final : public value::AddRecorder {
 class GrowingAdd {
  public:
   GrowingAdd(Mutator& changes, DatabaseKey key, Filter& filter)
-      : changes_(changes), key_(key), filter_(filter) {
+      : changes_(changes),
+        key_(key),
+        filter_(filter),
+        follower_(changes.keyspace().mirrors().follower_of(filter)) {
     if (changes.log() != nullptr) recorder_.emplace(*changes.log(), key);
   }
 
@@ -79,6 +82,7 @@ class GrowingAdd {
       const auto some_added = std::span(added).first(count);
       if (filter_.try_add(items.first(count), some_added, recorder_ ? &*recorder_ : nullptr)) {
         for (const bool is_new : some_added) outcomes.push_back({.added = is_new});
+        if (follower_ != nullptr) follower_->added(items.first(count), some_added);
         items = items.subspan(count);
         continue;
       }
@@ -125,6 +129,7 @@ class GrowingAdd {
   Mutator& changes_;
   DatabaseKey key_;
   Filter& filter_;
+  keyspace::Follower* const follower_;
   std::optional<PiecesRecorder> recorder_;  // Nothing: no record is kept.
 };
 

@@ -15,10 +15,8 @@ namespace {
 bool try_add_followed(Mutator& changes, DatabaseKey key, Filter& filter,
                       std::span<const std::string_view> items, std::span<bool> added) {
   if (!try_add(changes.log(), key, filter, items, added)) return false;
-  keyspace::Follower* const follower = changes.keyspace().mirrors().follower_of(filter);
-  if (follower == nullptr) return true;
-  for (std::size_t i = 0; i < items.size(); ++i)
-    if (added[i]) follower->added(items[i]);
+  if (keyspace::Follower* const follower = changes.keyspace().mirrors().follower_of(filter))
+    follower->added(items, added);
   return true;
 }
 

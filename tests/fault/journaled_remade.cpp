@@ -1,7 +1,7 @@
 // Filters that are made of the bits of others.
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/bloom/filter/unite.hpp>
-#include <sepal/keyspace/key_list.hpp>
+#include <sepal/keyspace/part_list.hpp>
 #include <sepal/writers/bloom_writer.hpp>
 
 #include "journaled_values.hpp"
@@ -58,12 +58,20 @@ void JournaledWorld::remake(std::mt19937_64& random, Model& model) {
     const auto of_union = bloom::shape_of_union(found.filters);
     if (!of_union) return;
     shape = *of_union;
-    bloom::count_union(shape, found.filters,
-                       bloom::measure_union(shape, found.filters, bloom::measured_bytes_max));
   }
+  std::vector<bloom::PartLayers> layers;
+  std::vector<keyspace::Part> parts;
+  std::size_t part_bytes = 0;
+  for (std::size_t i = 0; i < found.keys.size(); ++i) {
+    layers.push_back(found.filters[i]->layers());
+    parts.push_back({.key = found.keys[i], .extent = static_cast<std::uint32_t>(layers.back().size())});
+    part_bytes += keyspace::part_head_bytes + found.keys[i].size();
+  }
+  if (!shrinks)
+    bloom::count_union(shape, layers, bloom::measure_union(shape, layers, bloom::measured_bytes_max));
   const auto head = bloom::encode(shape);
-  if (head.size() + keyspace::key_list_bytes(found.keys) > remade_bytes_max) return;
-  const auto made = bloom::unite(shape, found.filters, roomy, {});
+  if (head.size() + part_bytes > remade_bytes_max) return;
+  const auto made = bloom::unite(shape, layers, roomy, {});
   if (!made) return;
   ModelFilter known{.item_count = (*made)->item_count()};
   for (const std::string_view part : found.keys) {
@@ -73,7 +81,7 @@ void JournaledWorld::remake(std::mt19937_64& random, Model& model) {
   }
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
-  REQUIRE(mutator.remake({database, key}, *made, head, found.keys));
+  REQUIRE(mutator.remake({database, key}, *made, head, parts));
   model[{database, std::string(key)}] = std::move(known);
 }
 

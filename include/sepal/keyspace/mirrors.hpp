@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -53,7 +54,8 @@ struct Mirror {
 class Follower {
  public:
   virtual ~Follower() = default;
-  virtual void added(std::string_view item) noexcept = 0;
+  // Those of the items whose flag is set are new. Their bits are set.
+  virtual void added(std::span<const std::string_view> items, std::span<const bool> is_new) noexcept = 0;
 };
 
 // Guarded by the gate: const members are shared, the others exclusive.
@@ -65,8 +67,9 @@ class Mirrors {
     value::Value* target = nullptr;
   };
 
-  // There is no mirror, and no filter is followed.
-  [[nodiscard]] bool empty() const { return links_.empty() && followed_.empty(); }
+  [[nodiscard]] bool empty() const { return links_.empty(); }
+  // There is no mirror, and no filter is followed: an add concerns its own filter alone.
+  [[nodiscard]] bool adds_stay_alone() const { return links_.empty() && followed_.empty(); }
   [[nodiscard]] std::size_t size() const { return links_.size(); }
   [[nodiscard]] std::size_t broken_count() const;
   // The mirror of this source; null when it has none. Valid until a mirror begins or ends.

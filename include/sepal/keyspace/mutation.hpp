@@ -20,8 +20,11 @@ namespace sepal::keyspace {
 // The heads of Made and Changed fit into what record_bytes_max leaves for an operation's own fields.
 inline constexpr std::size_t recorded_head_bytes_max = 64;
 
-// What a Remade says beside its key.
-inline constexpr std::size_t remade_bytes_max = std::size_t{64} << 10;
+// What a Remade says beside its key: a head, and the list of the parts.
+inline constexpr std::size_t remade_head_bytes_max = std::size_t{64} << 10;
+inline constexpr std::size_t remade_parts_bytes_max = std::size_t{64} << 10;
+// One whose value has a longer body begins a frame: a replay makes that value outside the gate.
+inline constexpr std::uint64_t remade_at_once_max = std::uint64_t{256} << 10;
 
 struct DatabaseKey {
   std::uint32_t database = 0;
@@ -93,7 +96,7 @@ struct Adopted {
 struct Remade {
   DatabaseKey key{};
   std::span<const std::byte> head{};
-  std::span<const std::byte> parts{};  // key_list.hpp; together with `head` at most remade_bytes_max
+  std::span<const std::byte> parts{};  // part_list.hpp
 };
 
 // The key moved to the same key of another database, which was free. The deadline goes with the value.

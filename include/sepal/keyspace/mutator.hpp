@@ -10,6 +10,7 @@
 #include <sepal/base/result.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
+#include <sepal/keyspace/part_list.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -113,7 +114,7 @@ class Mutator {
   // Puts a value that was made of others of this database under a key; its image has the head `head`. Errors:
   // those of Keyspace::put.
   Result<void> remake(DatabaseKey key, ValuePtr value, std::span<const std::byte> head,
-                      std::span<const std::string_view> parts) noexcept;
+                      std::span<const Part> parts) noexcept;
   Result<void> move(DatabaseKey from, std::uint32_t to_database) noexcept {
     return told(keyspace_.move(from, to_database), Moved{.key = from, .to_database = to_database});
   }

@@ -227,11 +227,16 @@ struct KindRow {
 
   // --- values made of others ------------------------------------------------------------------------------
 
-  // Makes a value whose image has this head, with the bits of these values of the kind. The caller holds
-  // them; other threads may change them meanwhile, and such changes may or may not be in it. Outside the gate
-  // as well. Errors: damaged (no value of these parts has that head), too_large, out_of_memory,
-  // mapping_limit, io (given up). Null: the kind makes none.
-  Result<ValuePtr> (*unite)(std::span<const std::byte> head, std::span<const Value* const> parts,
+  // Makes a value whose image has this head, with the bits of these values of the kind, of each as much as
+  // `extent` says in the kind's own way: the layers of a filter, from the oldest on. No thread changes the
+  // structure of the values meanwhile; adds may or may not be in the new one. Outside the gate as well.
+  // Errors: damaged (no value of these parts has that head), too_large, out_of_memory, mapping_limit, io
+  // (given up). Null: the kind makes none.
+  struct Part {
+    const Value* value = nullptr;
+    std::uint32_t extent = 0;
+  };
+  Result<ValuePtr> (*unite)(std::span<const std::byte> head, std::span<const Part> parts,
                             const Limits& limits, const GoOn& go_on) = nullptr;
 
   // --- what is told of it ---------------------------------------------------------------------------------

@@ -172,10 +172,17 @@ void Adopter::release_all() {
 
 Result<void> Adopter::make_and_adopt(const Job& job, const command::Adoption& adoption) {
   const command::JobContext context = context_of(job);
+  // Also where memory for a step was refused, by an exception.
+  struct End {
+    const command::JobContext& context;
+    const command::Adoption& adoption;
+    ~End() {
+      if (adoption.succession.ended) context.alone(adoption.succession.ended);
+    }
+  };
+  const End end{.context = context, .adoption = adoption};
   const auto made = adoption.make(context);
-  Result<void> outcome = made ? put_under_key(job, adoption, context, *made) : made.error();
-  if (adoption.succession.ended) context.alone(adoption.succession.ended);
-  return outcome;
+  return made ? put_under_key(job, adoption, context, *made) : made.error();
 }
 
 // The journal may be switched on before the filter is written aside. So the loop looks again, with the gate

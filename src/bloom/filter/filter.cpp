@@ -256,6 +256,11 @@ void Filter::fill_bits(std::uint32_t layer_index, std::uint64_t offset, std::spa
   stack()[layer_index].fill_bits(offset, from);
 }
 
+void Filter::or_bits(std::uint32_t layer_index, std::uint64_t offset, std::span<const std::byte> from) {
+  SEPAL_ASSERT(layer_index < layer_count(), "bits are set in a layer that is there");
+  stack()[layer_index].or_bits(offset, from);
+}
+
 void Filter::set_bits(std::span<const Fingerprint> items) {
   stack().newest().set_bits(items);
 }

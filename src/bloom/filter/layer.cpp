@@ -400,7 +400,19 @@ void Layer::fill_bits(std::uint64_t offset, std::span<const std::byte> from) {
   }
 }
 
+// NOLINTNEXTLINE(readability-make-member-function-const)
+void Layer::or_bits(std::uint64_t offset, std::span<const std::byte> from) {
+  SEPAL_ASSERT(offset <= plan().byte_count() && from.size() <= plan().byte_count() - offset,
+               "bits are set within the bitmap");
+  SEPAL_ASSERT(offset % word_bytes == 0 && from.size() % word_bytes == 0, "bits are set in whole words");
+  std::uint64_t* word = words() + offset / word_bytes;
+  for (std::size_t at = 0; at < from.size(); at += word_bytes)
+    *word++ |= load_little_endian<std::uint64_t>(from.data() + at);
+}
+
 void Layer::set_bits(std::span<const Fingerprint> items) {
+  // Its blocks are those that all empty layers share.
+  if (!small_ && store().client) return;
   const Blocks shape = blocks();
   for (std::size_t at = 0; at < items.size(); at += window_items_max) {
     const auto window = items.subspan(at, std::min(window_items_max, items.size() - at));

@@ -143,6 +143,8 @@ class alignas(std::uint64_t) Layer {
   // --- exclusive ------------------------------------------------------------------------------------------
 
   void fill_bits(std::uint64_t offset, std::span<const std::byte> from);
+  // The same, but bits that are set stay set. In whole words.
+  void or_bits(std::uint64_t offset, std::span<const std::byte> from);
   // Sets the bits of items, and counts none.
   void set_bits(std::span<const Fingerprint> items);
   // No other thread has ever added to the layer.

@@ -39,8 +39,8 @@ void or_bytes(std::span<std::byte> into, std::span<const std::byte> from) {
 // The layers at this index, of the parts that have it.
 std::vector<LayerView> layers_at(Parts parts, std::uint32_t layer_index) {
   std::vector<LayerView> layers;
-  for (const Filter* const part : parts)
-    if (layer_index < part->layer_count()) layers.push_back(part->layer(layer_index));
+  for (const PartLayers& part : parts)
+    if (layer_index < part.size()) layers.push_back(part[layer_index]);
   return layers;
 }
 
@@ -60,6 +60,8 @@ std::string difference(const Filter& a, const Filter& b) {
   const FilterOptions of_b = b.options();
   if (of_a.hash != of_b.hash) return "hashes: one filter did not begin in Sepal";
   if (of_a.seed != of_b.seed) return numbers("seeds", of_a.seed, of_b.seed);
+  // The options decide the layers to come, too: a filter may grow while it is read.
+  if (of_a.expansion != of_b.expansion) return numbers("expansions", of_a.expansion, of_b.expansion);
   const std::uint32_t common = std::min(a.layer_count(), b.layer_count());
   for (std::uint32_t index = 0; index < common; ++index) {
     const LayerPlan plan_of_a = a.layer(index).plan();
@@ -67,7 +69,6 @@ std::string difference(const Filter& a, const Filter& b) {
     if (plan_of_a == plan_of_b) continue;
     if (plan_of_a.capacity != plan_of_b.capacity)
       return numbers("capacities", plan_of_a.capacity, plan_of_b.capacity);
-    if (of_a.expansion != of_b.expansion) return numbers("expansions", of_a.expansion, of_b.expansion);
     if (of_a.error_rate != of_b.error_rate)
       return "error rates: " + rate_in_short(of_a.error_rate) + " and " + rate_in_short(of_b.error_rate);
     return numbers("shapes: bytes of a layer", plan_of_a.byte_count(), plan_of_b.byte_count());
@@ -140,30 +141,36 @@ bool folds_into(const LayerPlan& from, const LayerPlan& into) {
   return from.block_count % into.block_count == 0;
 }
 
-bool take_layer(Filter& into, std::uint32_t layer_index, Parts parts, const value::GoOn& go_on,
-                std::uint64_t& bytes_done) {
+Result<void> take_layer(Filter& into, std::uint32_t layer_index, Parts parts, const value::GoOn& go_on,
+                        std::uint64_t& bytes_done) {
   const LayerPlan shape = into.layer(layer_index).plan();
-  const UnitedLayer united(shape, layers_at(parts, layer_index));
+  const std::vector<LayerView> layers = layers_at(parts, layer_index);
+  // Nothing of it is touched.
+  if (layers.empty()) return {};
+  for (const LayerView& layer : layers)
+    if (!folds_into(layer.plan(), shape))
+      return fail(Errc::out_of_range, "a layer cannot be folded into a layer of that shape");
+  const UnitedLayer united(shape, layers);
   // A single block may be larger than a piece.
   const std::uint64_t unit = shape.layout == Layout::blocked ? shape.block_bits / 8 : sizeof(std::uint64_t);
   std::vector<std::byte> piece(std::max<std::uint64_t>(unit, piece_bytes / unit * unit));
   for (std::uint64_t at = 0; at < shape.byte_count(); at += piece.size()) {
     const auto some = std::span(piece).first(std::min<std::uint64_t>(piece.size(), shape.byte_count() - at));
     bytes_done += united.read(at, some);
-    into.fill_bits(layer_index, at, some);
-    if (go_on && !go_on(bytes_done)) return false;
+    into.or_bits(layer_index, at, some);
+    if (go_on && !go_on(bytes_done)) return fail(Errc::io, "given up before the end, as asked");
   }
-  return true;
+  return {};
 }
 
 // --- a whole filter ---------------------------------------------------------------------------------------
 
-Result<ImageHeader> shape_of_union(Parts parts) {
-  SEPAL_ASSERT(!parts.empty(), "a union of no filters");
+Result<ImageHeader> shape_of_union(std::span<const Filter* const> filters) {
+  SEPAL_ASSERT(!filters.empty(), "a union of no filters");
   const auto most_layers =
-      std::ranges::max_element(parts, {}, [](const Filter* part) { return part->layer_count(); });
-  for (const Filter* const part : parts)
-    if (const std::string differing = difference(**most_layers, *part); !differing.empty())
+      std::ranges::max_element(filters, {}, [](const Filter* filter) { return filter->layer_count(); });
+  for (const Filter* const filter : filters)
+    if (const std::string differing = difference(**most_layers, *filter); !differing.empty())
       return fail(Errc::out_of_range, "filters have different " + differing);
   ImageHeader shape = header_of(**most_layers);
   for (Filter::LayerState& layer : shape.layers) layer.item_count = 0;
@@ -228,13 +235,8 @@ Result<FilterPtr> unite(const ImageHeader& shape, Parts parts, const FilterLimit
   auto made = Filter::restore(shape.options, shape.layers, limits, value::FilledBy::load);
   if (!made) return made;
   std::uint64_t bytes_done = 0;
-  for (std::uint32_t index = 0; index < shape.layers.size(); ++index) {
-    for (const LayerView& layer : layers_at(parts, index))
-      if (!folds_into(layer.plan(), shape.layers[index].plan))
-        return fail(Errc::out_of_range, "a layer cannot be folded into a layer of that shape");
-    if (!take_layer(**made, index, parts, go_on, bytes_done))
-      return fail(Errc::io, "given up before the end, as asked");
-  }
+  for (std::uint32_t index = 0; index < shape.layers.size(); ++index)
+    if (auto taken = take_layer(**made, index, parts, go_on, bytes_done); !taken) return taken.error();
   return made;
 }
 

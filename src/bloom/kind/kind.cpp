@@ -223,12 +223,18 @@ bool add(Value& value, std::span<const Fingerprint> entries) {
   return filter_in(value).add_recorded(entries);
 }
 
-Result<ValuePtr> make_of_parts(std::span<const std::byte> head, std::span<const Value* const> values,
+Result<ValuePtr> make_of_parts(std::span<const std::byte> head, std::span<const value::KindRow::Part> values,
                                const FilterLimits& limits, const value::GoOn& go_on) {
   const auto shape = decode_value_header(head, filter_layers_max);
   if (!shape) return shape.error();
-  std::vector<const Filter*> parts;
-  for (const Value* const part : values) parts.push_back(&filter_in(*part));
+  std::vector<PartLayers> parts;
+  for (const value::KindRow::Part& part : values) {
+    const Filter& filter = filter_in(*part.value);
+    if (filter.options().hash != shape->options.hash || filter.options().seed != shape->options.seed)
+      return damaged("a filter is made of one that has another hash");
+    PartLayers& layers = parts.emplace_back(filter.layers());
+    if (layers.size() > part.extent) layers.erase(layers.begin() + part.extent, layers.end());
+  }
   auto made = bloom::unite(*shape, parts, limits, go_on);
   if (!made && made.error().code == Errc::out_of_range) return damaged(made.error().detail.c_str());
   if (!made) return made.error();

@@ -7,7 +7,7 @@
 #include <sepal/command/run/adoptions.hpp>
 #include <sepal/command/run/dispatcher.hpp>
 #include <sepal/command/table/error_texts.hpp>
-#include <sepal/keyspace/key_list.hpp>
+#include <sepal/keyspace/part_list.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -26,9 +26,6 @@ namespace {
 using bloom::Filter;
 using bloom::FilterPtr;
 using Words = std::span<const std::string_view>;
-
-// The bits that are read and written with the gate closed: some hundred microseconds.
-constexpr std::uint64_t remade_at_once_max = std::uint64_t{256} << 10;
 
 // numkeys source [source ...] [OVERRIDE] [ALLOW rate]
 struct MergeOptions {
@@ -69,13 +66,9 @@ void answer_remake(resp::Reply& reply, const Result<void>& outcome) {
 
 // With the gate closed.
 Next remake(Context& context, RemakeRequest request) {
-  std::uint64_t bytes = request.shape.bitmap_bytes();
+  std::uint64_t bytes = 0;
   for (const FilterPtr& part : request.parts) bytes += part->byte_count();
-  std::vector<std::string_view> part_keys(request.part_keys.begin(), request.part_keys.end());
-  if (bloom::image_bytes(request.shape.layers.size()) + keyspace::key_list_bytes(part_keys) >
-      keyspace::remade_bytes_max / 2)
-    return refuse(context, text::names_too_long);
-  if (bytes <= remade_at_once_max) {
+  if (bytes <= keyspace::remade_at_once_max) {
     answer_remake(context.reply, Remaking(std::move(request)).make_now(context.changes));
     return Next::done;
   }
@@ -98,9 +91,8 @@ Next remake(Context& context, RemakeRequest request) {
   return Next::wait;
 }
 
-// Adds the filter of a key to the parts, unless it is there. False, answered: there is none.
+// Adds the filter of a key to the parts. False, answered: there is none.
 bool take_part(Context& context, std::string_view key, RemakeRequest& request) {
-  if (std::ranges::find(request.part_keys, key) != request.part_keys.end()) return true;
   const auto [filter, refused] = find_counted_or_refuse<Filter>(context, key);
   if (refused) return false;
   if (filter == nullptr) {
@@ -119,38 +111,32 @@ Next bf_merge(Context& context) {
   RemakeRequest request{.database = context.client.database,
                         .key = std::string(context.words[1]),
                         .unites = true,
-                        .replaces = options.override_present};
+                        .replaces = options.override_present,
+                        .allowed = options.allowed};
   const auto [present, refused] = find_or_refuse<Filter>(context, request.key);
   if (refused) return Next::done;
+  std::vector<std::string_view> keys(options.sources.begin(), options.sources.end());
+  if (present != nullptr && !options.override_present) keys.emplace_back(request.key);
+  std::ranges::sort(keys);
+  keys.erase(std::ranges::unique(keys).begin(), keys.end());
+  std::size_t part_bytes = 0;
+  for (const std::string_view key : keys) part_bytes += keyspace::part_head_bytes + key.size();
+  if (part_bytes > keyspace::remade_parts_bytes_max) return refuse(context, text::names_too_long);
   // Before the gate closes, so that a wrong request stops no worker.
-  if (present != nullptr && !options.override_present && !take_part(context, request.key, request))
-    return Next::done;
-  for (const std::string_view source : options.sources)
-    if (!take_part(context, source, request)) return Next::done;
-  if (!context.alone) return Next::need_alone;
-  std::vector<const Filter*> parts;
-  for (const FilterPtr& part : request.parts) parts.push_back(part.get());
-  auto shape = bloom::shape_of_union(parts);
-  if (!shape) return refuse(context, "ERR " + shape.error().detail);
-  request.shape = std::move(*shape);
-  // The filter that goes on keeps its options.
-  if (std::ranges::find(request.part_keys, request.key) != request.part_keys.end())
-    request.shape.options = present->options();
-  request.error_rate_max = options.allowed.value_or(request.shape.options.error_rate);
-  return remake(context, std::move(request));
+  for (const std::string_view key : keys)
+    if (!take_part(context, key, request)) return Next::done;
+  return context.alone ? remake(context, std::move(request)) : Next::need_alone;
 }
 
 Next bf_shrink(Context& context) {
   std::uint64_t capacity = 0;
   if (const auto wrong = bloom::read_capacity(context.words[2], capacity); !wrong.empty())
     return refuse(context, wrong);
-  RemakeRequest request{.database = context.client.database, .key = std::string(context.words[1])};
+  RemakeRequest request{
+      .database = context.client.database, .key = std::string(context.words[1]), .capacity = capacity};
   if (!take_part(context, request.key, request)) return Next::done;
-  auto shape = bloom::shape_shrunk(*request.parts[0], capacity);
-  if (!shape) return refuse(context, text::not_shrunk);
-  if (!context.alone) return Next::need_alone;
-  request.shape = std::move(*shape);
-  return remake(context, std::move(request));
+  if (!bloom::shape_shrunk(*request.parts[0], capacity)) return refuse(context, text::not_shrunk);
+  return context.alone ? remake(context, std::move(request)) : Next::need_alone;
 }
 
 constexpr Family remake_row{.group = "module",

@@ -1,7 +1,10 @@
+// What is read and what is told. A worker tells of an item behind its bits, and the job ORs what it reads
+// into the new filter. So of each item that is added meanwhile, the job reads the bits or hears of it, and
+// nothing that it has set is taken away again. An item may also stand in another layer than in the old
+// filter: it is found there.
 #include "command/bloom/remaking.hpp"
 
 #include <sepal/base/assert.hpp>
-#include <sepal/bloom/filter/unite.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include <algorithm>
@@ -14,13 +17,17 @@ namespace {
 
 using keyspace::DatabaseKey;
 
-// So many new items may wait for the job: it takes them after each piece of bits. 16 MiB, which are touched
-// only if so many come.
+// So many new items may wait for the job, which takes them after each piece of bits. 16 MiB, which are
+// touched only if so many come.
 constexpr std::size_t followed_max = std::size_t{1} << 20;
+// So many may be left for the moment in which the gate is closed.
+constexpr std::size_t followed_at_end_max = 4096;
 
 // A filter's own rate scatters around the one that it is planned for, and so does what a sample of its bits
 // says.
 constexpr double rate_tolerance = 1.05;
+// What the samples of all parts may read.
+constexpr std::uint64_t sampled_bytes_max = std::uint64_t{64} << 20;
 
 std::string rate_text(double rate) {
   char text[32];
@@ -37,147 +44,184 @@ std::string about(double number) {
   return text;
 }
 
-Error too_many_for_rate(double predicted, double allowed, double items, std::uint64_t capacity) {
-  return fail(Errc::out_of_range, "the union would err at " + rate_text(predicted) + ", more than " +
-                                      rate_text(allowed) + ": it has about " + about(items) +
-                                      " different items, and room for " + std::to_string(capacity));
+Error filled_up() {
+  return fail(Errc::in_use, std::string(text::filled_meanwhile));
 }
 
-Error abandoned_remaking() {
-  return fail(Errc::io, "given up before the end, as asked");
+// What was asked for. The rate of a filter that came from RedisBloom is that of its first layer.
+double asked_rate(const bloom::ImageHeader& shape) {
+  double sum = 0;
+  for (const auto& layer : shape.layers) sum += layer.plan.error_rate;
+  return std::max(sum, shape.options.error_rate);
+}
+
+std::uint64_t capacity_of(const bloom::ImageHeader& shape) {
+  std::uint64_t capacity = 0;
+  for (const auto& layer : shape.layers) capacity += layer.plan.capacity;
+  return capacity;
 }
 
 }  // namespace
 
 Remaking::Remaking(RemakeRequest request) : request_(std::move(request)) {
-  for (std::size_t i = 0; i < request_.parts.size(); ++i) {
-    parts_.push_back(request_.parts[i].get());
-    if (request_.part_keys[i] == request_.key) continued_ = parts_.back();
+  SEPAL_ASSERT(!request_.parts.empty() && request_.parts.size() == request_.part_keys.size(),
+               "a filter is made of nothing");
+  const auto own = std::ranges::find(request_.part_keys, request_.key);
+  if (own != request_.part_keys.end())
+    continued_ = static_cast<std::size_t>(own - request_.part_keys.begin());
+}
+
+Result<void> Remaking::begin(const keyspace::Keyspace& keyspace) {
+  if (auto checked = check(keyspace); !checked) return checked;
+  std::vector<const bloom::Filter*> filters;
+  for (const bloom::FilterPtr& part : request_.parts) filters.push_back(part.get());
+  if (request_.unites) {
+    auto shape = bloom::shape_of_union(filters);
+    if (!shape) return shape.error();
+    shape_ = std::move(*shape);
+  } else {
+    auto shape = bloom::shape_shrunk(*filters[0], request_.capacity);
+    if (!shape) return fail(Errc::in_use, std::string(text::not_shrunk));
+    shape_ = std::move(*shape);
   }
-  SEPAL_ASSERT(!parts_.empty() && parts_.size() == request_.part_keys.size(), "a filter is made of nothing");
+  layers_.clear();
+  for (const bloom::Filter* const filter : filters) layers_.push_back(filter->layers());
+  return {};
 }
 
 // The union's counts are estimates, as far as its bits and the counts of the parts allow.
 Result<void> Remaking::count() {
-  counts_before_.clear();
-  if (continued_ != nullptr)
-    for (const bloom::LayerView& layer : continued_->layers()) counts_before_.push_back(layer.item_count());
+  counts_then_.clear();
+  if (continued_)
+    for (const bloom::LayerView& layer : layers_[*continued_]) counts_then_.push_back(layer.item_count());
   if (!request_.unites) return {};
-  const bloom::FilterMeasure measured =
-      bloom::measure_union(request_.shape, parts_, bloom::measured_bytes_max);
-  if (measured.false_positive_rate > request_.error_rate_max * rate_tolerance) {
-    std::uint64_t capacity = 0;
-    for (const auto& layer : request_.shape.layers) capacity += layer.plan.capacity;
-    return too_many_for_rate(measured.false_positive_rate, request_.error_rate_max, measured.item_estimate,
-                             capacity);
-  }
-  bloom::count_union(request_.shape, parts_, measured);
+  const std::uint64_t bytes_max =
+      std::min<std::uint64_t>(bloom::measured_bytes_max, sampled_bytes_max / layers_.size());
+  const bloom::FilterMeasure measured = bloom::measure_union(shape_, layers_, bytes_max);
+  const double allowed = request_.allowed.value_or(asked_rate(shape_));
+  if (measured.false_positive_rate > allowed * rate_tolerance)
+    return fail(Errc::out_of_range, "the union would err at " + rate_text(measured.false_positive_rate) +
+                                        ", more than " + rate_text(allowed) + ": it has about " +
+                                        about(measured.item_estimate) + " different items, and room for " +
+                                        std::to_string(capacity_of(shape_)));
+  bloom::count_union(shape_, layers_, measured);
   return {};
 }
 
 Result<value::ValuePtr> Remaking::make(const JobContext& job) {
-  if (continued_ != nullptr) {
-    {
-      const MutexLock lock(mutex_);
-      followed_.reserve(followed_max);
-    }
+  if (continued_) {
+    const MutexLock lock(mutex_);
+    followed_.reserve(followed_max);
     taken_.reserve(followed_max);
-    Result<void> checked;
-    job.alone([&](keyspace::Keyspace& keyspace) {
-      checked = check(keyspace);
-      if (checked && keyspace.mirrors().follower_of(*continued_) != nullptr)
-        checked = fail(Errc::in_use, std::string(text::filter_is_remade));
-      if (!checked) return;
-      keyspace.follow(*continued_, *this);
-      following_ = true;
-    });
-    if (!checked) return checked.error();
   }
+  Result<void> begun;
+  job.alone([&](keyspace::Keyspace& keyspace) {
+    begun = begin(keyspace);
+    if (!begun || !continued_) return;
+    const bloom::Filter& filter = *request_.parts[*continued_];
+    // Another job of this server would have ended: jobs run one after the other.
+    SEPAL_ASSERT(keyspace.mirrors().follower_of(filter) == nullptr, "a filter is made anew twice at a time");
+    keyspace.follow(filter, *this);
+    following_ = true;
+  });
+  if (!begun) return begun.error();
   if (auto counted = count(); !counted) return counted.error();
-  if (auto room = job.hold(request_.shape.bitmap_bytes()); !room) return room.error();
-  auto made = bloom::Filter::restore(request_.shape.options, request_.shape.layers, job.limits,
-                                     value::FilledBy::load);
+  if (auto room = job.hold(shape_.bitmap_bytes()); !room) return room.error();
+  auto made = bloom::Filter::restore(shape_.options, shape_.layers, job.limits, value::FilledBy::load);
   if (!made) return made.error();
-  if (auto taken = take_bits(**made, job); !taken) return taken.error();
+  for (std::uint32_t index = 0; index < (*made)->layer_count(); ++index)
+    if (auto taken = take_layer(**made, index, job); !taken) return taken.error();
   return value::ValuePtr(std::move(*made));
 }
 
-// Between the reading of a piece and its writing, no bit is set in it: this thread does both, and takes what
-// it has heard of only between two pieces. A worker tells of an item behind its bits, so each item is either
-// read or taken.
-Result<void> Remaking::take_bits(bloom::Filter& made, const JobContext& job) {
+Result<void> Remaking::take_layer(bloom::Filter& made, std::uint32_t index, const JobContext& job) {
+  Result<void> followed;
   const value::GoOn go_on = [&](std::uint64_t bytes_done) {
-    take_followed(made);
-    return !job.go_on || job.go_on(bytes_done);
+    followed = take_followed(made);
+    return followed.ok() && (!job.go_on || job.go_on(bytes_done));
   };
-  for (std::uint32_t index = 0; index < made.layer_count(); ++index)
-    if (!bloom::take_layer(made, index, parts_, go_on, bytes_done_)) return abandoned_remaking();
-  return {};
+  auto taken = bloom::take_layer(made, index, layers_, go_on, bytes_done_);
+  return followed ? taken : followed;
 }
 
-void Remaking::added(std::string_view item) noexcept {
-  const Fingerprint fingerprint = continued_->fingerprint(item);
+void Remaking::added(std::span<const std::string_view> items, std::span<const bool> is_new) noexcept {
+  const bloom::Filter& filter = *request_.parts[*continued_];
   const MutexLock lock(mutex_);
-  if (followed_.size() == followed_max) {
-    overflowed_ = true;
-    return;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!is_new[i]) continue;
+    if (followed_.size() == followed_max) {
+      overflowed_ = true;
+      return;
+    }
+    followed_.push_back(filter.fingerprint(items[i]));
   }
-  followed_.push_back(fingerprint);
 }
 
-void Remaking::take_followed(bloom::Filter& made) {
+Result<void> Remaking::take_followed(bloom::Filter& made) {
   {
     const MutexLock lock(mutex_);
+    if (overflowed_) return filled_up();
     std::swap(followed_, taken_);
   }
   made.set_bits(taken_);
   taken_.clear();
+  return {};
 }
 
-// The filter may have grown since: its further layers are made as well. Clients add to the newest one
-// meanwhile.
+// The filter may have grown since: its further layers are made as well. No other part had such a layer when
+// the job began.
 Result<void> Remaking::catch_up(const value::ValuePtr& made, const JobContext& job) {
   auto& filter = value::as<bloom::Filter>(*made);
-  take_followed(filter);
-  if (continued_ == nullptr || !request_.unites) return {};
-  while (filter.layer_count() < continued_->layer_count()) {
+  if (auto taken = take_followed(filter); !taken) return taken;
+  if (!continued_ || !request_.unites) return {};
+  job.alone([&](const keyspace::Keyspace& /*keyspace*/) {
+    layers_[*continued_] = request_.parts[*continued_]->layers();
+  });
+  while (filter.layer_count() < layers_[*continued_].size()) {
     const std::uint32_t index = filter.layer_count();
-    const bloom::LayerPlan plan = continued_->layer(index).plan();
+    const bloom::LayerPlan plan = layers_[*continued_][index].plan();
     if (auto room = job.hold(plan.byte_count()); !room) return room;
     if (auto grown = filter.append_layer(plan, job.limits); !grown) return grown;
-    request_.shape.layers.push_back({.plan = plan, .item_count = 0});
-    counts_before_.push_back(0);
-    const value::GoOn go_on = [&](std::uint64_t bytes_done) {
-      take_followed(filter);
-      return !job.go_on || job.go_on(bytes_done);
-    };
-    if (!bloom::take_layer(filter, index, parts_, go_on, bytes_done_)) return abandoned_remaking();
+    shape_.layers.push_back({.plan = plan, .item_count = 0});
+    if (auto taken = take_layer(filter, index, job); !taken) return taken;
   }
   return {};
 }
 
 // Whether each part is still what its key names, and the key still free, or to be replaced.
 Result<void> Remaking::check(const keyspace::Keyspace& keyspace) const {
-  for (std::size_t i = 0; i < parts_.size(); ++i)
-    if (keyspace.find({.database = request_.database, .key = request_.part_keys[i]}) != parts_[i])
+  for (std::size_t i = 0; i < request_.parts.size(); ++i)
+    if (keyspace.find({.database = request_.database, .key = request_.part_keys[i]}) !=
+        request_.parts[i].get())
       return fail(Errc::in_use, std::string(text::part_changed));
   const DatabaseKey key{.database = request_.database, .key = request_.key};
-  if (continued_ == nullptr) return may_adopt(keyspace, key, request_.replaces);
+  if (!continued_) return may_adopt(keyspace, key, request_.replaces);
   // The items of the other parts would be missing in the target.
-  if (request_.unites && keyspace.mirrors().from(*continued_) != nullptr)
+  if (request_.unites && keyspace.mirrors().from(*request_.parts[*continued_]) != nullptr)
     return fail(Errc::in_use, std::string(text::union_of_mirrored));
   return {};
 }
 
-// False: a smaller filter has no room for what clients have added since.
-bool Remaking::set_counts(bloom::Filter& made) {
-  std::vector<bloom::Filter::LayerState> layers = request_.shape.layers;
-  for (std::uint32_t index = 0; continued_ != nullptr && index < continued_->layer_count(); ++index) {
-    const std::uint64_t now = continued_->layer(index).item_count();
-    auto& [plan, item_count] = layers[index];
-    if (!request_.unites && now > plan.capacity) return false;
-    // Counts never fall.
-    item_count = request_.unites ? std::min(plan.capacity, item_count + (now - counts_before_[index])) : now;
+// False: there is no room for what clients have added since.
+bool Remaking::set_counts(bloom::Filter& made) const {
+  std::vector<bloom::Filter::LayerState> layers = shape_.layers;
+  if (continued_) {
+    const bloom::Filter& filter = *request_.parts[*continued_];
+    for (std::uint32_t index = 0; index < filter.layer_count(); ++index) {
+      const std::uint64_t now = filter.layer(index).item_count();
+      auto& [plan, item_count] = layers[index];
+      if (!request_.unites) {
+        item_count = now;
+        if (now > plan.capacity) return false;
+        continue;
+      }
+      // Counts never fall.
+      const std::uint64_t more = now - (index < counts_then_.size() ? counts_then_[index] : 0);
+      const std::uint64_t room = plan.capacity - item_count;
+      // A few more than planned do not matter. A client that has allowed any rate has allowed this.
+      if (!request_.allowed && more > room + plan.capacity / 20) return false;
+      item_count += std::min(more, room);
+    }
   }
   made.set_item_counts(layers);
   return true;
@@ -186,29 +230,32 @@ bool Remaking::set_counts(bloom::Filter& made) {
 std::optional<Result<void>> Remaking::put(keyspace::Mutator& changes, const value::ValuePtr& made) {
   auto& filter = value::as<bloom::Filter>(*made);
   if (auto checked = check(changes.keyspace()); !checked) return checked;
-  if (continued_ != nullptr && continued_->layer_count() > filter.layer_count()) {
-    if (request_.unites) return std::nullopt;
-    return fail(Errc::in_use, std::string(text::filled_meanwhile));
-  }
-  take_followed(filter);
-  {
+  if (continued_) {
+    const bool grown = request_.parts[*continued_]->layer_count() > filter.layer_count();
+    if (grown && !request_.unites) return filled_up();
     const MutexLock lock(mutex_);
-    if (overflowed_) return fail(Errc::in_use, std::string(text::filled_meanwhile));
+    if (grown || (followed_.size() > followed_at_end_max && !overflowed_)) return std::nullopt;
   }
-  if (!set_counts(filter)) return fail(Errc::in_use, std::string(text::filled_meanwhile));
+  if (auto taken = take_followed(filter); !taken) return taken;
+  if (!set_counts(filter)) return filled_up();
   const std::vector<std::byte> head = bloom::encode(bloom::header_of(filter));
-  const std::vector<std::string_view> part_keys(request_.part_keys.begin(), request_.part_keys.end());
-  return changes.remake({.database = request_.database, .key = request_.key}, made, head, part_keys);
+  std::vector<keyspace::Part> parts;
+  for (std::size_t i = 0; i < layers_.size(); ++i)
+    parts.push_back({.key = request_.part_keys[i], .extent = static_cast<std::uint32_t>(layers_[i].size())});
+  return changes.remake({.database = request_.database, .key = request_.key}, made, head, parts);
 }
 
 void Remaking::end(keyspace::Keyspace& keyspace) {
-  if (std::exchange(following_, false)) keyspace.unfollow(*continued_);
+  if (std::exchange(following_, false)) keyspace.unfollow(*request_.parts[*continued_]);
+  layers_.clear();
+  for (bloom::FilterPtr& part : request_.parts) keyspace.dispose(std::move(part));
+  request_.parts.clear();
 }
 
 Result<void> Remaking::make_now(keyspace::Mutator& changes) {
-  if (auto checked = check(changes.keyspace()); !checked) return checked;
+  if (auto begun = begin(changes.keyspace()); !begun) return begun;
   if (auto counted = count(); !counted) return counted;
-  const auto made = bloom::unite(request_.shape, parts_, changes.keyspace().value_limits(), {});
+  const auto made = bloom::unite(shape_, layers_, changes.keyspace().value_limits(), {});
   if (!made) return made.error();
   auto done = put(changes, *made);
   SEPAL_ASSERT(done.has_value(), "a filter changes while the gate is closed");

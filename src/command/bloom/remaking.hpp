@@ -1,8 +1,10 @@
 // Makes a filter of the bits of filters that keys name, while clients go on adding to these, and puts it
 // under a key in one instant.
 //
-//     a worker:    finds the parts, and holds them
-//     a job:       follow --> measure, check the rate --> make --> catch up --> gate closed: look again, put
+//     a worker:   finds the parts, and holds them
+//     a job:      gate closed: look again, take the layers of the parts, follow
+//                 measure, check the rate, make, catch up
+//                 gate closed: look again, put
 //
 // If the filter under the key is one of the parts, the new one goes on in its place. Then no item that a
 // client adds meanwhile may get lost: each add tells this object of its new items (keyspace::Follower), and
@@ -15,6 +17,7 @@
 #include <sepal/base/result.hpp>
 #include <sepal/bloom/filter/filter.hpp>
 #include <sepal/bloom/filter/image.hpp>
+#include <sepal/bloom/filter/unite.hpp>
 #include <sepal/command/run/adoptions.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/mutator.hpp>
@@ -22,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,10 +37,10 @@ struct RemakeRequest {
   std::string key;
   std::vector<std::string> part_keys{};   // each once; the key itself among them: the filter goes on
   std::vector<bloom::FilterPtr> parts{};  // what these keys name
-  bloom::ImageHeader shape{};             // with the counts of this moment where a filter is shrunk
-  bool unites = false;        // counts and rate are to be found out; else there is one part, shrunk
-  bool replaces = false;      // what is under the key may be replaced
-  double error_rate_max = 0;  // of a union
+  bool unites = false;                    // else there is one part, to be shrunk
+  bool replaces = false;                  // what is under the key may be replaced
+  std::optional<double> allowed{};        // the error rate of a union
+  std::uint64_t capacity = 0;             // of a shrunk filter
 };
 
 class Remaking final : public keyspace::Follower {
@@ -48,31 +52,37 @@ class Remaking final : public keyspace::Follower {
   [[nodiscard]] Result<value::ValuePtr> make(const JobContext& job);
   [[nodiscard]] Result<void> catch_up(const value::ValuePtr& made, const JobContext& job);
   [[nodiscard]] std::optional<Result<void>> put(keyspace::Mutator& changes, const value::ValuePtr& made);
+  // The parts are let go.
   void end(keyspace::Keyspace& keyspace);
 
   // All of it at once, with the gate closed, for parts that are small together.
   [[nodiscard]] Result<void> make_now(keyspace::Mutator& changes);
 
-  void added(std::string_view item) noexcept override;
+  void added(std::span<const std::string_view> items, std::span<const bool> is_new) noexcept override;
 
  private:
-  [[nodiscard]] Result<void> count();
-  [[nodiscard]] Result<void> take_bits(bloom::Filter& made, const JobContext& job);
-  void take_followed(bloom::Filter& made);
+  // With the gate closed.
+  [[nodiscard]] Result<void> begin(const keyspace::Keyspace& keyspace);
   [[nodiscard]] Result<void> check(const keyspace::Keyspace& keyspace) const;
-  [[nodiscard]] bool set_counts(bloom::Filter& made);
+  [[nodiscard]] bool set_counts(bloom::Filter& made) const;
+
+  [[nodiscard]] Result<void> count();
+  [[nodiscard]] Result<void> take_layer(bloom::Filter& made, std::uint32_t index, const JobContext& job);
+  // Too many items have come: nothing can be made of that.
+  [[nodiscard]] Result<void> take_followed(bloom::Filter& made);
 
   RemakeRequest request_;
-  std::vector<const bloom::Filter*> parts_;
-  const bloom::Filter* continued_ = nullptr;  // the part under the key itself
-  std::vector<std::uint64_t> counts_before_;  // of its layers, when its items were counted
+  std::optional<std::size_t> continued_;    // the part under the key itself
+  bloom::ImageHeader shape_;                // with the counts of `make`
+  std::vector<bloom::PartLayers> layers_;   // of each part; what is read of it
+  std::vector<std::uint64_t> counts_then_;  // of the continued part's layers, when shape_ was counted
   bool following_ = false;
   std::uint64_t bytes_done_ = 0;
 
   Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.
   std::vector<Fingerprint> followed_ SEPAL_GUARDED_BY(mutex_);
   bool overflowed_ SEPAL_GUARDED_BY(mutex_) = false;
-  std::vector<Fingerprint> taken_;  // the job's, so that no memory is asked for while a client adds
+  std::vector<Fingerprint> taken_;  // the job's: no memory is asked for while a client adds
 };
 
 }  // namespace sepal::command

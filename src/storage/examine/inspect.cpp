@@ -1,4 +1,4 @@
-#include <sepal/keyspace/key_list.hpp>
+#include <sepal/keyspace/part_list.hpp>
 #include <sepal/storage/examine/examine.hpp>
 #include <sepal/storage/format/journal_format.hpp>
 #include <sepal/value/kind_row.hpp>
@@ -68,8 +68,9 @@ void tell(Fact& fact, std::string_view name, format::TargetHead /*shape*/, std::
 // Only Remade has fields of this shape here.
 void tell(Fact& fact, std::string_view name, format::BytesHead /*shape*/, std::span<const std::byte> bytes) {
   if (name == "head") return add_image(fact, bytes);
-  const auto keys = keyspace::decode_keys(bytes);
-  for (const std::string_view key : keys.value_or(std::vector<std::string_view>())) fact.text("part", key);
+  const auto parts = keyspace::decode_parts(bytes);
+  if (!parts) return;
+  for (const keyspace::Part& part : *parts) fact.text("part", part.key);
 }
 
 void tell(Fact& fact, std::string_view name, format::OtherDatabase /*shape*/, std::uint32_t database) {

@@ -90,6 +90,23 @@ std::optional<keyspace::Adopted> adopted_file(const JournalFrame& frame) {
   return *adopted;
 }
 
+std::optional<keyspace::Remade> remade_first(const JournalFrame& frame) {
+  const auto first = std::to_integer<std::uint8_t>(frame.body.front());
+  if (first != static_cast<std::uint8_t>(Operation::remade)) return std::nullopt;
+  OperationDecoder decoder(frame.body);
+  const auto operation = decoder.next();
+  const auto* const remade = operation ? std::get_if<keyspace::Remade>(&(*operation)->change) : nullptr;
+  if (remade == nullptr || !takes_long(*remade)) return std::nullopt;
+  return *remade;
+}
+
+Result<void> JournalApplier::make_ahead(const keyspace::Remade& remade, const value::GoOn& go_on) {
+  SEPAL_ASSERT(adds_.empty() && !made_ahead_, "a value is made ahead of what comes before it");
+  made_ahead_ = keyspace_.make_recorded(remade, go_on);
+  if (!*made_ahead_ && made_ahead_->error().code == Errc::io) return made_ahead_->error();
+  return {};
+}
+
 Result<void> JournalApplier::missing(const char* what) const {
   return missing_keys_ == MissingKeys::lost ? Result<void>() : damaged(what);
 }
@@ -174,7 +191,9 @@ class JournalApplier::Applied {
   // The new value has what its parts have now, also what was recorded behind this frame.
   Result<void> operator()(const keyspace::Remade& remade) const {
     positions_.forget(keyspace_.find(remade.key));
-    const auto done = keyspace_.remake_recorded(remade.key, remade.head, remade.parts);
+    Result<value::ValuePtr> made = applier_.made_ahead_ ? *std::exchange(applier_.made_ahead_, std::nullopt)
+                                                        : keyspace_.make_recorded(remade, {});
+    const auto done = keyspace_.put_remade_recorded(remade, std::move(made));
     if (done) return {};
     if (done.error().code == Errc::no_such_key) return missing("a filter is made of one that is not there");
     return refused(done.error());

@@ -69,6 +69,10 @@ class JournalApplier {
     brought_ = std::move(filter);
   }
 
+  // Called outside the gate before a frame that begins with a value that takes long to make (remade_first):
+  // makes it. No other thread changes the keyspace, and no add waits. Errors: io (given up).
+  Result<void> make_ahead(const keyspace::Remade& remade, const value::GoOn& go_on);
+
   [[nodiscard]] const Counts& counts() const { return counts_; }
 
  private:
@@ -93,6 +97,7 @@ class JournalApplier {
   ValuePositions positions_;
   MissingKeys missing_keys_;
   value::ValuePtr brought_;
+  std::optional<Result<value::ValuePtr>> made_ahead_;
   Counts counts_;
   std::vector<Add> adds_;
   std::vector<std::string_view> keys_;  // keys of some adds, to prefetch
@@ -102,5 +107,7 @@ class JournalApplier {
 // The `adopted` at the beginning of the frame, if there is one whose filter is in a file. Its views point
 // into the frame.
 [[nodiscard]] std::optional<keyspace::Adopted> adopted_file(const JournalFrame& frame);
+// The `remade` at the beginning of the frame, if there is one that takes long.
+[[nodiscard]] std::optional<keyspace::Remade> remade_first(const JournalFrame& frame);
 
 }  // namespace sepal::storage

@@ -3,6 +3,7 @@
 //
 //     JournalReader    the next frames of one segment, verified
 //     FrameGroups      keeps a group back until all of it is there
+//     make_ahead()     makes a value that is made of large ones, before the gate is closed for its frame
 //     bring_file()     reads the file of a filter that came whole, before the gate is closed for its frame
 //     apply_closed()   closes the gate, and JournalApplier applies some frames
 //     report()         the end of the journal: it may be before a group without an end, or before a `resumed`
@@ -58,6 +59,7 @@ class Replay {
     while (!frames.empty() && !resumed_) {
       // Only the first of them can need a file: few_of() stops before such a frame.
       if (auto brought = bring_file(frames.front()); !brought) return brought;
+      if (auto made = make_ahead(frames.front()); !made) return made;
       const std::size_t count = few_of(frames);
       const auto applied = apply_closed(frames.first(count));
       // All these frames are of one segment (FrameGroups::take), so any of them names the file.
@@ -71,7 +73,9 @@ class Replay {
   static std::size_t few_of(std::span<const JournalFrame> frames) {
     std::size_t count = 1;
     for (std::uint64_t bytes = format::frame_bytes(frames[0].body.size());
-         count < frames.size() && bytes < closed_bytes_max && !adopted_file(frames[count]); ++count)
+         count < frames.size() && bytes < closed_bytes_max && !adopted_file(frames[count]) &&
+         !remade_first(frames[count]);
+         ++count)
       bytes += format::frame_bytes(frames[count].body.size());
     return count;
   }
@@ -91,6 +95,13 @@ class Replay {
                       .byte_count = value::row_of(**filter).byte_count(**filter)});
     applier_.bring(std::move(*filter));
     return {};
+  }
+
+  // Runs outside the gate, because the filters may be large.
+  Result<void> make_ahead(const JournalFrame& frame) {
+    const auto remade = remade_first(frame);
+    if (!remade) return {};
+    return applier_.make_ahead(*remade, [this](std::uint64_t /*bytes_done*/) { return go_on(); });
   }
 
   Result<void> apply_closed(std::span<const JournalFrame> frames) {

@@ -38,11 +38,12 @@ std::string difference(const bloom::Filter& a, const bloom::Filter& b) {
 }
 
 // Sets the bits of `from` in `into` as well. No third bitmap is in memory.
-void take_bits(bloom::Filter& into, const bloom::Filter& from) {
-  const std::array<const bloom::Filter*, 2> both{&into, &from};
+Result<void> take_bits(bloom::Filter& into, const bloom::Filter& from) {
+  const std::array<bloom::PartLayers, 1> parts{from.layers()};
   std::uint64_t bytes_done = 0;
   for (std::uint32_t layer = 0; layer < into.layer_count(); ++layer)
-    static_cast<void>(bloom::take_layer(into, layer, both, {}, bytes_done));
+    if (auto taken = bloom::take_layer(into, layer, parts, {}, bytes_done); !taken) return taken;
+  return {};
 }
 
 // The item counts of one layer over all inputs.
@@ -116,7 +117,7 @@ class Merger {
                   path.string() + " cannot be merged with " + request_.inputs[0].string() + ": " + differing +
                       "; only filters of the same seed, error rate, capacity and expansion can be "
                       "merged");
-    take_bits(*merged_.filter, *filter);
+    if (auto taken = take_bits(*merged_.filter, *filter); !taken) return taken;
     note_counts(header);
     return {};
   }

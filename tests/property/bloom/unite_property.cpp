@@ -69,12 +69,19 @@ FilterPtr made(const FilterOptions& options) {
   return *filter;
 }
 
+std::vector<PartLayers> layers_of(const std::vector<const Filter*>& filters) {
+  std::vector<PartLayers> layers;
+  for (const Filter* const filter : filters) layers.push_back(filter->layers());
+  return layers;
+}
+
 FilterPtr united(const std::vector<const Filter*>& parts, FilterMeasure& measured) {
   auto shape = shape_of_union(parts);
   REQUIRE(shape.ok());
-  measured = measure_union(*shape, parts, measured_bytes_max);
-  count_union(*shape, parts, measured);
-  auto filter = unite(*shape, parts, plenty, {});
+  const auto layers = layers_of(parts);
+  measured = measure_union(*shape, layers, measured_bytes_max);
+  count_union(*shape, layers, measured);
+  auto filter = unite(*shape, layers, plenty, {});
   REQUIRE(filter.ok());
   return *filter;
 }
@@ -156,6 +163,10 @@ TEST_CASE("filters that differ are not united, and the error names the differenc
     other.error_rate = 0.02;
     named = "error rates: 0.01";
   }
+  SECTION("expansion") {
+    other.expansion = 4;
+    named = "expansions: 2 and 4";
+  }
   const FilterPtr a = made(options);
   const FilterPtr b = made(other);
   const std::vector<const Filter*> parts{a.get(), b.get()};
@@ -179,7 +190,7 @@ TEST_CASE("a shrunk filter is the filter that was built at that size, bit for bi
   REQUIRE(shape.has_value());
   CHECK(shape->options.capacity >= capacity / share);
   const std::vector<const Filter*> parts{large.get()};
-  const auto shrunk = unite(*shape, parts, plenty, {});
+  const auto shrunk = unite(*shape, layers_of(parts), plenty, {});
   REQUIRE(shrunk.ok());
   CHECK((*shrunk)->item_count() == large->item_count());
   CHECK((*shrunk)->byte_count() <= large->byte_count() / std::min<std::uint64_t>(share, 2) + 4096);
@@ -207,7 +218,7 @@ TEST_CASE("the newest layer of a filter that has grown is shrunk") {
   CHECK(shape->layers[1].plan.capacity >= 50'000);
   CHECK(shape->layers[1].plan.capacity <= 100'000);
   const std::vector<const Filter*> parts{grown.get()};
-  const auto shrunk = unite(*shape, parts, plenty, {});
+  const auto shrunk = unite(*shape, layers_of(parts), plenty, {});
   REQUIRE(shrunk.ok());
   CHECK(has_all(**shrunk, items));
   const auto header = decode_image_header(encode(header_of(**shrunk)), 64);
@@ -236,7 +247,7 @@ TEST_CASE("a filter of RedisBloom is folded as RedisBloom would have built it") 
   const auto shape = shape_shrunk(*filter, 2000);
   REQUIRE(shape.has_value());
   const std::vector<const Filter*> parts{filter.get()};
-  const auto shrunk = unite(*shape, parts, plenty, {});
+  const auto shrunk = unite(*shape, layers_of(parts), plenty, {});
   REQUIRE(shrunk.ok());
   CHECK(has_all(**shrunk, items));
   auto built = Filter::restore(shape->options,

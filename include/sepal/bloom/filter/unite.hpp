@@ -6,8 +6,8 @@
 // Folding. A layer of blocks puts an item into block floor(low * N / 2^64) (plan/probe.hpp). For N = m * M
 // that number, divided by m, is floor(low * M / 2^64): the block of a layer of M blocks. So m neighbouring
 // blocks, ORed, are bit for bit the block of the smaller layer. In RedisBloom's layout a position is taken
-// modulo the number of bits, so there words that are M apart are ORed. A layer of which other numbers of
-// blocks are asked cannot be made from bits.
+// modulo the number of bits, so there words that are M apart are ORed. A layer of another number of blocks
+// cannot be made from bits.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -16,7 +16,6 @@
 #include <sepal/bloom/filter/measure.hpp>
 #include <sepal/value/kind_row.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -28,35 +27,40 @@ namespace sepal::bloom {
 // can.
 [[nodiscard]] bool folds_into(const LayerPlan& from, const LayerPlan& into);
 
-// The filters of which one is made; each is held by the caller. Layers with the same index are ORed, as far
-// as a filter has them. Any thread: bits that are set meanwhile may or may not be there.
-using Parts = std::span<const Filter* const>;
+// --- shared, as the members of Filter ---------------------------------------------------------------------
 
-// What the union of filters is like: the options and shapes of the part with the most layers, which come from
-// the first such part, and the counts of zero items. Errors, with a sentence: out_of_range where the parts
-// differ in what they must share. There is at least one part.
-Result<ImageHeader> shape_of_union(Parts parts);
+// What the union of filters is like: the options and shapes of the filter with the most layers, the first one
+// of several, and counts of zero items. There is at least one filter. Errors, with a sentence: out_of_range
+// where they differ in what they must share.
+Result<ImageHeader> shape_of_union(std::span<const Filter* const> filters);
 
 // The shape of a filter whose newest layer is folded as far as leaves room for `capacity` items in all
 // layers, and for those that the layer has. The counts are those of this moment. Nothing: no folding leaves
 // that.
 [[nodiscard]] std::optional<ImageHeader> shape_shrunk(const Filter& filter, std::uint64_t capacity);
 
-// What the bits would say of a filter of this shape, made of these parts; as measure().
+// --- any thread, while the filters are held ---------------------------------------------------------------
+
+// The layers of one of the filters of which another one is made, oldest first; those with the same index are
+// ORed. Bits that are set meanwhile may or may not be read.
+using PartLayers = std::vector<LayerView>;
+using Parts = std::span<const PartLayers>;
+
+// What the bits would say of a filter of this shape, made of these parts; as measure(). All layers fold into
+// those of the shape.
 [[nodiscard]] FilterMeasure measure_union(const ImageHeader& shape, Parts parts, std::uint64_t bytes_max);
 
 // Sets the counts of `shape` to what the measured bits say, within what the counts of the parts allow: at
 // least the largest, at most their sum and the layer's capacity.
 void count_union(ImageHeader& shape, Parts parts, const FilterMeasure& measured);
 
-// Makes the filter of this shape and these counts, of these parts. Outside the gate. Every part's layers fold
-// into those of the shape. Errors: those of Filter::restore; out_of_range where a layer does not fold; io
-// (given up).
+// Makes the filter of this shape and these counts, of these parts. Errors: those of Filter::restore and
+// take_layer.
 Result<FilterPtr> unite(const ImageHeader& shape, Parts parts, const FilterLimits& limits,
                         const value::GoOn& go_on);
-// Sets in layer `layer_index` of `into` the bits of that layer of the parts, whose layers fold into it. No
-// other thread knows `into`. False: given up; `bytes_done` grows with what was read.
-[[nodiscard]] bool take_layer(Filter& into, std::uint32_t layer_index, Parts parts, const value::GoOn& go_on,
-                              std::uint64_t& bytes_done);
+// Sets in layer `layer_index` of `into` the bits of that layer of the parts. No other thread knows `into`.
+// `bytes_done` grows with what was read. Errors: out_of_range where a layer does not fold; io (given up).
+Result<void> take_layer(Filter& into, std::uint32_t layer_index, Parts parts, const value::GoOn& go_on,
+                        std::uint64_t& bytes_done);
 
 }  // namespace sepal::bloom
