@@ -12,6 +12,7 @@
 #include <sepal/writers/string_writer.hpp>
 
 #include "golden_cuckoo.hpp"
+#include "golden_remade.hpp"
 #include "golden_window.hpp"
 #include "support/bitmap_of_bytes.hpp"
 #include "support/catch.hpp"
@@ -169,6 +170,7 @@ void add_what_the_cut_has(test::Filters& filters) {
   add(without_journal, keyspace, {.database = 14, .key = "saved"}, "above", 0, 2);
   add_cuckoo_of_the_cut(keyspace);
   add_windows_of_the_cut(keyspace);
+  add_shrunk_of_the_cut(keyspace);
 }
 
 // A cut and a journal after it: every kind of operation, three segments, a filler, a filter whose layers were
@@ -217,6 +219,8 @@ void write_newest(SimulatedDisk& disk) {
   change_as_in_version_12(mutator);
   journal.end_frame();
   change_as_in_version_13(mutator);
+  journal.end_frame();
+  change_as_in_version_14(mutator, keyspace);
   journal.end_frame();
   run_transaction(mutator, keyspace, journal, [&] { journal.begin_segment(); });
   journal.sync();
@@ -284,7 +288,8 @@ struct Expected {
 
 void require_holds(const keyspace::Keyspace& keyspace, const std::vector<Expected>& all) {
   // Those databases have other values.
-  CHECK(keyspace.total_size() - keyspace.size(3) - keyspace.size(4) - keyspace.size(13) - keyspace.size(14) ==
+  CHECK(keyspace.total_size() - keyspace.size(3) - keyspace.size(4) - keyspace.size(13) - keyspace.size(14) -
+            keyspace.size(1) - keyspace.size(6) ==
         all.size());
   for (const Expected& expected : all) {
     INFO(expected.key);
@@ -384,14 +389,20 @@ void require_journaled(const std::string& version, const std::vector<Expected>& 
   } else {
     CHECK(filters.keyspace.size(4) == 0);
   }
+  if (number_of(version) >= 14) {
+    require_remade(filters.keyspace);
+  } else {
+    CHECK(filters.keyspace.size(1) + filters.keyspace.size(6) == 0);
+  }
 }
 
 }  // namespace
 
 // Version 5 is what Sepal 0.1.0 wrote. Version 6 has a SYNCED, version 7 has groups of frames, version 8 has
 // strings, version 9 has bitmaps of clients, version 10 has an identity, version 11 names the kind of each
-// value that is made or changed, version 12 has filters that delete, and version 13 those that forget.
-TEST_CASE("data directories of versions 5 to 13 can be read, with adopted filters, mirrors and databases") {
+// value that is made or changed, version 12 has filters that delete, version 13 those that forget, and
+// version 14 those made of others.
+TEST_CASE("data directories of versions 5 to 14 can be read, with adopted filters, mirrors and databases") {
   const bloom::FilterOptions plain{.seed = 5};
   const bloom::FilterOptions of_source{.seed = 8};
   const bloom::FilterOptions of_target{.seed = 9};
@@ -399,7 +410,7 @@ TEST_CASE("data directories of versions 5 to 13 can be read, with adopted filter
       .error_rate = 0.01, .capacity = 3, .expansion = 2, .hash = bloom::ItemHash::redisbloom};
   const bloom::FilterOptions full{.capacity = 1, .expansion = 0, .seed = 5};
   const std::string version = GENERATE("version-5", "version-6", "version-7", "version-8", "version-9",
-                                       "version-10", "version-11", "version-12", "version-13");
+                                       "version-10", "version-11", "version-12", "version-13", "version-14");
   std::vector<Expected> more{{5, "moved", "moved", 3, 3, 1, plain},
                              {7, "swapped", "swapped", 3, 3, 1, plain},
                              {8, "whole", "whole", 5, 5, 1, of_target, 33'177'117'420'000},
@@ -439,7 +450,7 @@ TEST_CASE("files written today are equal to the newest golden files") {
   SimulatedDisk written;
   write_newest(written);
   SimulatedDisk committed;
-  read("version-13", committed);
+  read("version-14", committed);
   auto files = written.files();
   files.erase("data/LOCK");
   // The version of Sepal stands in the MANIFEST.

@@ -88,7 +88,7 @@ std::variant<FindRequest, Refusal, TooFewWords> parse_find(std::span<const std::
   if (words.empty()) return TooFewWords{};
   const auto count = parse_integer(words[0]);
   if (!count) return Refusal{text::not_an_integer};
-  if (*count < 1) return Refusal{text::find_no_keys};
+  if (*count < 1) return Refusal{text::too_few_keys};
   words = words.subspan(1);
   if (static_cast<std::uint64_t>(*count) > words.size()) return Refusal{text::find_many_keys};
   const auto key_count = static_cast<std::size_t>(*count);

@@ -3,6 +3,7 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/bloom/commands/options.hpp>
+#include <sepal/bloom/commands/texts.hpp>
 #include <sepal/bloom/filter/unite.hpp>
 #include <sepal/command/run/adoptions.hpp>
 #include <sepal/command/run/dispatcher.hpp>
@@ -38,7 +39,7 @@ struct MergeOptions {
 std::string_view parse_merge(Words words, MergeOptions& options) {
   const auto count = parse_integer(words[0]);
   if (!count) return text::not_an_integer;
-  if (*count < 1) return text::sources_needed;
+  if (*count < 1) return bloom::text::too_few_keys;
   if (static_cast<std::uint64_t>(*count) > words.size() - 1) return text::syntax;
   options.sources = words.subspan(1, static_cast<std::size_t>(*count));
   const Words rest = words.subspan(1 + options.sources.size());

@@ -101,6 +101,9 @@ function commands(callable $ask): void
     expect($ask('BF.CARD', 'users'), 2, 'BF.CARD');
     expect($ask('BF.CHECK', 'users', 'alice', 'carol'), [1, 0], 'BF.CHECK');
     expect($ask('BF.FIND', 3, 'nothing', 'other', 'users', 'ITEMS', 'alice', 'x', 'carol'), [3, 2, 0], 'BF.FIND');
+    expect_ok($ask('BF.MERGE', 'union', 1, 'users'), 'BF.MERGE');
+    expect($ask('BF.MEXISTS', 'union', 'alice', 'carol'), [1, 0], 'BF.MEXISTS of a union');
+    $ask('DEL', 'union');
     check_info($ask);
     move_filter($ask);
 }

@@ -68,6 +68,9 @@ async function commands(ask, askBytes, protocol) {
   assert.deepStrictEqual(await ask('BF.FIND', '3', 'nothing', 'other', 'users', 'ITEMS', 'alice', 'x', 'carol'), [3, 2, 0]);
   const columns = await ask('BF.FIND', '2', 'nothing', 'users', 'ALL', 'ITEMS', 'alice', 'carol');
   assert.deepStrictEqual(columns.map(([missing, found]) => [missing, Number(found)]), [[null, 1], [null, 0]]);
+  assert.strictEqual(await ask('BF.MERGE', 'union', '1', 'users'), 'OK');
+  assert.deepStrictEqual(ones(await ask('BF.MEXISTS', 'union', 'alice', 'carol')), [1, 0]);
+  await ask('DEL', 'union');
   const told = JSON.stringify(await ask('BF.INFO', 'users'));
   assert.match(told, /Capacity\W+(value\W+)?1000\b.*Number of items inserted\W+(value\W+)?2\b.*Expansion rate\W+(value\W+)?4\b/);
   await moveFilter(ask, askBytes);

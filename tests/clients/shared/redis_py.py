@@ -49,6 +49,9 @@ class Tour:
         expect(await ask("BF.CHECK", "users", "alice", "carol"), [1, 0], "BF.CHECK")
         expect(await ask("BF.FIND", 3, "nothing", "other", "users", "ITEMS", "alice", "x", "carol"), [3, 2, 0], "BF.FIND")
         expect(await ask("BF.FIND", 2, "nothing", "users", "ALL", "ITEMS", "alice", "carol"), [[None, 1], [None, 0]], "BF.FIND ALL")
+        expect(await ask("BF.MERGE", "union", 1, "users"), b"OK", "BF.MERGE")
+        expect(await ask("BF.MEXISTS", "union", "alice", "carol"), [1, 0], "BF.MEXISTS of a union")
+        await ask("DEL", "union")
         await ask("BF.MADD", "source", "a", "b")
         iterator = 0
         while True:

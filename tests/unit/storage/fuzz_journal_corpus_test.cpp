@@ -1,4 +1,5 @@
 // The corpus of fuzz_journal_reader: real journals, in the container that the fuzz target reads.
+#include <sepal/bloom/filter/unite.hpp>
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
 #include <sepal/writers/bloom_writer.hpp>
@@ -114,6 +115,21 @@ std::vector<Sample> samples() {
     journal.continue_group();
     journal.prepare_segment();
   };
+  // A union, and then the same filter of itself.
+  const auto remade = [&](test::JournalFiles& journal, keyspace::Mutator& mutator,
+                          keyspace::Keyspace& keyspace) {
+    adds(journal, mutator, keyspace);
+    journal.end_frame();
+    for (const std::string_view part : {"key", "united"}) {
+      const bloom::Filter& filter = *test::filter_at(keyspace, {.database = 0, .key = part});
+      const auto made = bloom::unite(bloom::header_of(filter),
+                                     std::vector<bloom::PartLayers>{filter.layers()}, test::roomy, {});
+      const std::vector<keyspace::Part> parts{{.key = part, .extent = filter.layer_count()}};
+      static_cast<void>(mutator.remake({.database = 0, .key = "united"}, *made,
+                                       bloom::encode(bloom::header_of(filter)), parts));
+      journal.end_frame();
+    }
+  };
   std::vector<Sample> samples;
   for (const bool generation : {false, true}) {
     const std::string behind = generation ? "-generation" : "";
@@ -122,6 +138,7 @@ std::vector<Sample> samples() {
     samples.push_back({"flushed" + behind, files_with(flushed, generation)});
     samples.push_back({"deadlines" + behind, files_with(deadlines, generation)});
     samples.push_back({"groups" + behind, files_with(groups, generation)});
+    samples.push_back({"remade" + behind, files_with(remade, generation)});
   }
   return samples;
 }

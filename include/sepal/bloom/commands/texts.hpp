@@ -62,7 +62,7 @@ inline constexpr std::string_view window_and_last = "ERR WINDOW and LAST exclude
 inline constexpr std::string_view last_and_expansion =
     "ERR LAST and EXPANSION exclude each other: a filter of the last items does not grow";
 inline constexpr std::string_view last_too_few = "ERR with LAST the capacity is at least GENERATIONS";
-inline constexpr std::string_view find_no_keys = "ERR numkeys should be greater than 0";
+inline constexpr std::string_view too_few_keys = "ERR numkeys should be greater than 0";
 inline constexpr std::string_view find_many_keys = "ERR Number of keys can't be greater than number of args";
 inline constexpr std::string_view find_keys_over_limit = "ERR BF.FIND takes at most 4096 keys";
 inline constexpr std::string_view find_over_limit =

@@ -195,7 +195,6 @@ inline constexpr std::string_view mirror_of_itself = "ERR a filter cannot be its
 inline constexpr std::string_view target_of_mirror =
     "ERR the key is the target of a mirror: say BF.MIRROR source OFF first";
 inline constexpr std::string_view too_many_mirrors = "ERR there are as many mirrors as there may be: 256";
-inline constexpr std::string_view sources_needed = "ERR numkeys should be greater than 0";
 inline constexpr std::string_view part_changed = "ERR a filter was removed or replaced meanwhile: try again";
 inline constexpr std::string_view filled_meanwhile = "ERR clients added too many items meanwhile: try again";
 inline constexpr std::string_view names_too_long = "ERR the names of the filters are too long together";
