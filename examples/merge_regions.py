@@ -12,7 +12,7 @@ import redis
 
 HOST = os.environ.get("SEPAL_HOST", "127.0.0.1")
 PORT = int(os.environ.get("SEPAL_PORT", "6379"))
-REGIONS = ["europe", "asia", "america"]
+REGIONS = ["region:europe", "region:asia", "region:america"]
 CAPACITY = 300_000
 EACH = 50_000
 
@@ -42,7 +42,7 @@ def write_on(stop, added):
     number = 0
     while not stop.is_set():
         item = f"late-{number}"
-        client.execute_command("BF.ADD", "europe", item)
+        client.execute_command("BF.ADD", REGIONS[0], item)
         added.append(item)
         number += 1
 
@@ -52,17 +52,17 @@ def merge_regions(client):
     for region in REGIONS:
         client.execute_command("BF.RESERVE", region, 0.01, CAPACITY)
         fill(client, region, items[region])
-    client.execute_command("BF.RESERVE", "world", 0.01, CAPACITY)
-    # New items of europe go to both from here on; the merge brings the old ones.
-    client.execute_command("BF.MIRROR", "europe", "world")
+    client.execute_command("BF.RESERVE", "regions", 0.01, CAPACITY)
+    # New items of the first region go to both from here on; the merge brings the old ones.
+    client.execute_command("BF.MIRROR", REGIONS[0], "regions")
     stop, added = threading.Event(), []
     writer = threading.Thread(target=write_on, args=(stop, added))
     writer.start()
-    client.execute_command("BF.MERGE", "world", len(REGIONS), *REGIONS)
+    client.execute_command("BF.MERGE", "regions", len(REGIONS), *REGIONS)
     stop.set()
     writer.join()
-    client.execute_command("BF.MIRROR", "europe", "OFF")
-    lost = missing(client, "world", added + [item for region in REGIONS for item in items[region]])
+    client.execute_command("BF.MIRROR", REGIONS[0], "OFF")
+    lost = missing(client, "regions", added + [item for region in REGIONS for item in items[region]])
     if lost:
         sys.exit(f"{len(lost)} items are missing: {lost[:3]}")
     print(f"{len(REGIONS)} regions, one of them written to during the merge: no item is missing")
@@ -100,7 +100,7 @@ def main():
         refuse_too_full(client)
         give_memory_back(client)
     finally:
-        client.delete(*REGIONS, "world", "day:1", "day:2", "sessions")
+        client.delete(*REGIONS, "regions", "day:1", "day:2", "sessions")
 
 
 if __name__ == "__main__":

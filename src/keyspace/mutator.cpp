@@ -121,13 +121,13 @@ Result<void> Mutator::adopt(DatabaseKey key, ValuePtr value, Deadline deadline,
 }
 
 Result<void> Mutator::remake(DatabaseKey key, ValuePtr value, std::span<const std::byte> head,
-                             std::span<const Part> parts) noexcept {
+                             std::span<const Part> parts, bool takes_long) noexcept {
   const std::vector<std::byte> names = encode_parts(parts);
   SEPAL_ASSERT(head.size() <= remade_head_bytes_max && names.size() <= remade_parts_bytes_max,
                "a value is made of too many to be recorded");
   const bool of_itself = std::ranges::find(parts, key.key, &Part::key) != parts.end();
   return told(keyspace_.put_remade(key, std::move(value), of_itself),
-              Remade{.key = key, .head = head, .parts = names});
+              Remade{.key = key, .head = head, .parts = names, .takes_long = takes_long});
 }
 
 void Mutator::swap_databases(std::uint32_t database, std::uint32_t other) noexcept {

@@ -23,8 +23,6 @@ inline constexpr std::size_t recorded_head_bytes_max = 64;
 // What a Remade says beside its key: a head, and the list of the parts.
 inline constexpr std::size_t remade_head_bytes_max = std::size_t{64} << 10;
 inline constexpr std::size_t remade_parts_bytes_max = std::size_t{64} << 10;
-// One whose value has a longer body begins a frame: a replay makes that value outside the gate.
-inline constexpr std::uint64_t remade_at_once_max = std::uint64_t{256} << 10;
 
 struct DatabaseKey {
   std::uint32_t database = 0;
@@ -97,6 +95,9 @@ struct Remade {
   DatabaseKey key{};
   std::span<const std::byte> head{};
   std::span<const std::byte> parts{};  // part_list.hpp
+  // Not recorded. It begins a frame, because there is much to read: a replay makes such a value outside the
+  // gate.
+  bool takes_long = false;
 };
 
 // The key moved to the same key of another database, which was free. The deadline goes with the value.

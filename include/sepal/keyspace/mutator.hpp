@@ -111,10 +111,10 @@ class Mutator {
   // Keyspace::put. While a record is kept, `file` has the value as it is, or its image is at most
   // recorded_image_bytes_max long.
   Result<void> adopt(DatabaseKey key, ValuePtr value, Deadline deadline, const ImageFile& file = {}) noexcept;
-  // Puts a value that was made of others of this database under a key; its image has the head `head`. Errors:
-  // those of Keyspace::put.
+  // Puts a value that was made of others of this database under a key; its image has the head `head`.
+  // `takes_long`: not within a group. Errors: those of Keyspace::put.
   Result<void> remake(DatabaseKey key, ValuePtr value, std::span<const std::byte> head,
-                      std::span<const Part> parts) noexcept;
+                      std::span<const Part> parts, bool takes_long = false) noexcept;
   Result<void> move(DatabaseKey from, std::uint32_t to_database) noexcept {
     return told(keyspace_.move(from, to_database), Moved{.key = from, .to_database = to_database});
   }

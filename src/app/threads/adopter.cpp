@@ -22,6 +22,9 @@ using keyspace::Admission;
 // unless it has failed meanwhile.
 constexpr std::chrono::milliseconds journal_pause{100};
 
+// The same where it may also be that clients have changed what the filter is made of.
+constexpr std::chrono::milliseconds succession_pause{1};
+
 Error abandoned() {
   return fail(Errc::io, "given up before the end, as asked");
 }
@@ -64,6 +67,9 @@ void Adopter::adopt(command::ClientState& client, command::Adoption adoption) {
   enqueue(
       client, what, [this, held = std::make_shared<command::Adoption>(std::move(adoption))](const Job& job) {
         const Result<void> outcome = make_and_adopt(job, *held);
+        // What these hold may be large. The answer runs on a worker.
+        held->make = {};
+        held->succession = {};
         if (outcome) wait_until_durable();
         // The filter is under its key. What lacks memory now is what the client is told.
         if (outcome && held->adopted && !memory_reserve::suffices_for(held->adopted))
@@ -182,13 +188,13 @@ Result<void> Adopter::make_and_adopt(const Job& job, const command::Adoption& ad
   };
   const End end{.context = context, .adoption = adoption};
   const auto made = adoption.make(context);
-  return made ? put_under_key(job, adoption, context, *made) : made.error();
+  return made ? put_under_key(job, adoption, *made) : made.error();
 }
 
 // The journal may be switched on before the filter is written aside. So the loop looks again, with the gate
 // closed, whether a file is needed.
 Result<void> Adopter::put_under_key(const Job& job, const command::Adoption& adoption,
-                                    const command::JobContext& context, const value::ValuePtr& value) {
+                                    const value::ValuePtr& value) {
   SEPAL_ASSERT(value != nullptr, "there is no value to adopt");
   const bool in_record =
       adoption.succession.put || value::image_bytes(*value) <= keyspace::recorded_image_bytes_max;
@@ -196,7 +202,7 @@ Result<void> Adopter::put_under_key(const Job& job, const command::Adoption& ado
   std::optional<Result<void>> outcome;
   while (!outcome && !given_up(job)) {
     if (adoption.succession.catch_up)
-      if (auto done = adoption.succession.catch_up(value, context); !done) return done;
+      if (auto done = adoption.succession.catch_up(value); !done) return done;
     if (!in_record && file.number == 0 && parts_->log.recording()) {
       if (auto room = await_room(job, value::row_of(*value).byte_count(*value)); !room) return room;
       const auto written = write_aside(job, value);
@@ -212,7 +218,7 @@ Result<void> Adopter::put_under_key(const Job& job, const command::Adoption& ado
     if (outcome) continue;
     // The journal has no room for the record yet, or the value has changed.
     const MutexLock lock(mutex_);
-    changed_.wait_for(mutex_, journal_pause);
+    changed_.wait_for(mutex_, adoption.succession.put ? succession_pause : journal_pause);
   }
   if (!outcome) outcome = abandoned();
   // No record names the file if the adoption failed, or if the journal was switched off meanwhile.

@@ -261,8 +261,9 @@ void Filter::or_bits(std::uint32_t layer_index, std::uint64_t offset, std::span<
   stack()[layer_index].or_bits(offset, from);
 }
 
-void Filter::set_bits(std::span<const Fingerprint> items) {
-  stack().newest().set_bits(items);
+void Filter::set_bits(std::uint32_t layer_index, std::span<const Fingerprint> items) {
+  SEPAL_ASSERT(layer_index < layer_count(), "bits are set in a layer that is there");
+  stack()[layer_index].set_bits(items);
 }
 
 void Filter::set_item_counts(std::span<const LayerState> layers) {

@@ -19,6 +19,8 @@ namespace sepal::bloom {
 namespace {
 
 constexpr std::size_t piece_bytes = std::size_t{64} << 10;
+// So much is read between two calls of GoOn, or one block.
+constexpr std::uint64_t read_bytes_max = std::uint64_t{4} << 20;
 // No layer is folded further: what is left is small then, and the search for a divisor ends.
 constexpr std::uint64_t fold_max = std::uint64_t{1} << 16;
 
@@ -153,7 +155,10 @@ Result<void> take_layer(Filter& into, std::uint32_t layer_index, Parts parts, co
   const UnitedLayer united(shape, layers);
   // A single block may be larger than a piece.
   const std::uint64_t unit = shape.layout == Layout::blocked ? shape.block_bits / 8 : sizeof(std::uint64_t);
-  std::vector<std::byte> piece(std::max<std::uint64_t>(unit, piece_bytes / unit * unit));
+  std::uint64_t reads = 0;  // of each byte of the result
+  for (const LayerView& layer : layers) reads += layer.plan().block_count / shape.block_count;
+  const std::uint64_t bytes = std::min<std::uint64_t>(piece_bytes, read_bytes_max / reads);
+  std::vector<std::byte> piece(std::max<std::uint64_t>(unit, bytes / unit * unit));
   for (std::uint64_t at = 0; at < shape.byte_count(); at += piece.size()) {
     const auto some = std::span(piece).first(std::min<std::uint64_t>(piece.size(), shape.byte_count() - at));
     bytes_done += united.read(at, some);

@@ -28,6 +28,9 @@ using bloom::Filter;
 using bloom::FilterPtr;
 using Words = std::span<const std::string_view>;
 
+// The bytes that are read with the gate closed: some hundred microseconds.
+constexpr std::uint64_t remade_at_once_max = std::uint64_t{256} << 10;
+
 // numkeys source [source ...] [OVERRIDE] [ALLOW rate]
 struct MergeOptions {
   Words sources;
@@ -69,7 +72,7 @@ void answer_remake(resp::Reply& reply, const Result<void>& outcome) {
 Next remake(Context& context, RemakeRequest request) {
   std::uint64_t bytes = 0;
   for (const FilterPtr& part : request.parts) bytes += part->byte_count();
-  if (bytes <= keyspace::remade_at_once_max) {
+  if (bytes <= remade_at_once_max) {
     answer_remake(context.reply, Remaking(std::move(request)).make_now(context.changes));
     return Next::done;
   }
@@ -83,8 +86,7 @@ Next remake(Context& context, RemakeRequest request) {
   const auto remaking = std::make_shared<Remaking>(std::move(request));
   adoption.make = [remaking](const JobContext& job) { return remaking->make(job); };
   adoption.succession = {
-      .catch_up = [remaking](const value::ValuePtr& made,
-                             const JobContext& job) { return remaking->catch_up(made, job); },
+      .catch_up = [remaking](const value::ValuePtr& made) { return remaking->catch_up(made); },
       .put = [remaking](keyspace::Mutator& changes,
                         const value::ValuePtr& made) { return remaking->put(changes, made); },
       .ended = [remaking](keyspace::Keyspace& keyspace) { remaking->end(keyspace); }};

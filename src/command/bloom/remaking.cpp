@@ -1,13 +1,16 @@
 // What is read and what is told. A worker tells of an item behind its bits, and the job ORs what it reads
 // into the new filter. So of each item that is added meanwhile, the job reads the bits or hears of it, and
-// nothing that it has set is taken away again. An item may also stand in another layer than in the old
-// filter: it is found there.
+// nothing that it has set is taken away again. The layer with this index of the new filter has all bits of
+// that of the old one: so it also answers "known" for all items that the old one took for known.
+//
+// A filter that grows meanwhile has items in a layer that is not read. Then the job ends without a result.
 #include "command/bloom/remaking.hpp"
 
 #include <sepal/base/assert.hpp>
 #include <sepal/command/table/error_texts.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <utility>
@@ -19,9 +22,11 @@ using keyspace::DatabaseKey;
 
 // So many new items may wait for the job, which takes them after each piece of bits. 16 MiB, which are
 // touched only if so many come.
-constexpr std::size_t followed_max = std::size_t{1} << 20;
+constexpr std::size_t followed_max = std::size_t{1} << 18;
 // So many may be left for the moment in which the gate is closed.
 constexpr std::size_t followed_at_end_max = 4096;
+constexpr int catch_up_rounds_max = 64;
+static_assert(bloom::image_bytes(bloom::filter_layers_max) <= keyspace::remade_head_bytes_max);
 
 // A filter's own rate scatters around the one that it is planned for, and so does what a sample of its bits
 // says.
@@ -91,9 +96,6 @@ Result<void> Remaking::begin(const keyspace::Keyspace& keyspace) {
 
 // The union's counts are estimates, as far as its bits and the counts of the parts allow.
 Result<void> Remaking::count() {
-  counts_then_.clear();
-  if (continued_)
-    for (const bloom::LayerView& layer : layers_[*continued_]) counts_then_.push_back(layer.item_count());
   if (!request_.unites) return {};
   const std::uint64_t bytes_max =
       std::min<std::uint64_t>(bloom::measured_bytes_max, sampled_bytes_max / layers_.size());
@@ -105,10 +107,14 @@ Result<void> Remaking::count() {
                                         about(measured.item_estimate) + " different items, and room for " +
                                         std::to_string(capacity_of(shape_)));
   bloom::count_union(shape_, layers_, measured);
+  counts_then_.clear();
+  if (continued_)
+    for (const bloom::LayerView& layer : layers_[*continued_]) counts_then_.push_back(layer.item_count());
   return {};
 }
 
 Result<value::ValuePtr> Remaking::make(const JobContext& job) {
+  takes_long_ = true;
   if (continued_) {
     const MutexLock lock(mutex_);
     followed_.reserve(followed_max);
@@ -146,44 +152,39 @@ Result<void> Remaking::take_layer(bloom::Filter& made, std::uint32_t index, cons
 
 void Remaking::added(std::span<const std::string_view> items, std::span<const bool> is_new) noexcept {
   const bloom::Filter& filter = *request_.parts[*continued_];
-  const MutexLock lock(mutex_);
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    if (!is_new[i]) continue;
-    if (followed_.size() == followed_max) {
-      overflowed_ = true;
-      return;
-    }
-    followed_.push_back(filter.fingerprint(items[i]));
+  // Hashed without the lock.
+  std::array<Fingerprint, 64> fingerprints;
+  for (std::size_t at = 0; at < items.size();) {
+    std::size_t count = 0;
+    for (; at < items.size() && count < fingerprints.size(); ++at)
+      if (is_new[at]) fingerprints[count++] = filter.fingerprint(items[at]);
+    const MutexLock lock(mutex_);
+    overflowed_ = overflowed_ || followed_.size() + count > followed_max;
+    if (overflowed_) return;
+    followed_.insert(followed_.end(), fingerprints.begin(),
+                     fingerprints.begin() + static_cast<std::ptrdiff_t>(count));
   }
 }
 
 Result<void> Remaking::take_followed(bloom::Filter& made) {
+  if (!continued_) return {};
   {
     const MutexLock lock(mutex_);
     if (overflowed_) return filled_up();
     std::swap(followed_, taken_);
   }
-  made.set_bits(taken_);
+  made.set_bits(static_cast<std::uint32_t>(layers_[*continued_].size() - 1), taken_);
+  last_taken_ = taken_.size();
   taken_.clear();
   return {};
 }
 
-// The filter may have grown since: its further layers are made as well. No other part had such a layer when
-// the job began.
-Result<void> Remaking::catch_up(const value::ValuePtr& made, const JobContext& job) {
+// Clients add meanwhile, so few items are left after a few rounds, and hardly ever none.
+Result<void> Remaking::catch_up(const value::ValuePtr& made) {
   auto& filter = value::as<bloom::Filter>(*made);
-  if (auto taken = take_followed(filter); !taken) return taken;
-  if (!continued_ || !request_.unites) return {};
-  job.alone([&](const keyspace::Keyspace& /*keyspace*/) {
-    layers_[*continued_] = request_.parts[*continued_]->layers();
-  });
-  while (filter.layer_count() < layers_[*continued_].size()) {
-    const std::uint32_t index = filter.layer_count();
-    const bloom::LayerPlan plan = layers_[*continued_][index].plan();
-    if (auto room = job.hold(plan.byte_count()); !room) return room;
-    if (auto grown = filter.append_layer(plan, job.limits); !grown) return grown;
-    shape_.layers.push_back({.plan = plan, .item_count = 0});
-    if (auto taken = take_layer(filter, index, job); !taken) return taken;
+  for (int round = 0; round < catch_up_rounds_max; ++round) {
+    if (auto taken = take_followed(filter); !taken) return taken;
+    if (last_taken_ < followed_at_end_max / 4) break;
   }
   return {};
 }
@@ -216,7 +217,7 @@ bool Remaking::set_counts(bloom::Filter& made) const {
         continue;
       }
       // Counts never fall.
-      const std::uint64_t more = now - (index < counts_then_.size() ? counts_then_[index] : 0);
+      const std::uint64_t more = now - counts_then_[index];
       const std::uint64_t room = plan.capacity - item_count;
       // A few more than planned do not matter. A client that has allowed any rate has allowed this.
       if (!request_.allowed && more > room + plan.capacity / 20) return false;
@@ -231,10 +232,9 @@ std::optional<Result<void>> Remaking::put(keyspace::Mutator& changes, const valu
   auto& filter = value::as<bloom::Filter>(*made);
   if (auto checked = check(changes.keyspace()); !checked) return checked;
   if (continued_) {
-    const bool grown = request_.parts[*continued_]->layer_count() > filter.layer_count();
-    if (grown && !request_.unites) return filled_up();
+    if (request_.parts[*continued_]->layer_count() != layers_[*continued_].size()) return filled_up();
     const MutexLock lock(mutex_);
-    if (grown || (followed_.size() > followed_at_end_max && !overflowed_)) return std::nullopt;
+    if (followed_.size() > followed_at_end_max && !overflowed_) return std::nullopt;
   }
   if (auto taken = take_followed(filter); !taken) return taken;
   if (!set_counts(filter)) return filled_up();
@@ -242,14 +242,11 @@ std::optional<Result<void>> Remaking::put(keyspace::Mutator& changes, const valu
   std::vector<keyspace::Part> parts;
   for (std::size_t i = 0; i < layers_.size(); ++i)
     parts.push_back({.key = request_.part_keys[i], .extent = static_cast<std::uint32_t>(layers_[i].size())});
-  return changes.remake({.database = request_.database, .key = request_.key}, made, head, parts);
+  return changes.remake({.database = request_.database, .key = request_.key}, made, head, parts, takes_long_);
 }
 
 void Remaking::end(keyspace::Keyspace& keyspace) {
   if (std::exchange(following_, false)) keyspace.unfollow(*request_.parts[*continued_]);
-  layers_.clear();
-  for (bloom::FilterPtr& part : request_.parts) keyspace.dispose(std::move(part));
-  request_.parts.clear();
 }
 
 Result<void> Remaking::make_now(keyspace::Mutator& changes) {

@@ -50,9 +50,8 @@ class Remaking final : public keyspace::Follower {
   // For the steps of a job, in their order (adoptions.hpp). Errors have a sentence for the client where their
   // code is out_of_range or in_use.
   [[nodiscard]] Result<value::ValuePtr> make(const JobContext& job);
-  [[nodiscard]] Result<void> catch_up(const value::ValuePtr& made, const JobContext& job);
+  [[nodiscard]] Result<void> catch_up(const value::ValuePtr& made);
   [[nodiscard]] std::optional<Result<void>> put(keyspace::Mutator& changes, const value::ValuePtr& made);
-  // The parts are let go.
   void end(keyspace::Keyspace& keyspace);
 
   // All of it at once, with the gate closed, for parts that are small together.
@@ -77,12 +76,14 @@ class Remaking final : public keyspace::Follower {
   std::vector<bloom::PartLayers> layers_;   // of each part; what is read of it
   std::vector<std::uint64_t> counts_then_;  // of the continued part's layers, when shape_ was counted
   bool following_ = false;
+  bool takes_long_ = false;
   std::uint64_t bytes_done_ = 0;
 
   Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.
   std::vector<Fingerprint> followed_ SEPAL_GUARDED_BY(mutex_);
   bool overflowed_ SEPAL_GUARDED_BY(mutex_) = false;
   std::vector<Fingerprint> taken_;  // the job's: no memory is asked for while a client adds
+  std::size_t last_taken_ = 0;
 };
 
 }  // namespace sepal::command

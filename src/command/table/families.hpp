@@ -45,12 +45,12 @@ extern const Rows window_rows;
 
 // All of them.
 inline constexpr const Rows* own_families[] = {
-    &absent_rows,   &acl_rows,           &bit_field_rows,   &bitmap_rows,      &bloom_rows,    &chunk_rows,
-    &client_rows,   &command_rows,       &config_rows,      &connection_rows,  &cuckoo_rows,   &expire_rows,
-    &find_rows,     &import_bitmap_rows, &info_rows,        &key_rows,         &latency_rows,  &mirror_rows,
-    &monitor_rows,  &object_rows,        &replication_rows, &scan_rows,        &script_rows,   &server_rows,
-    &slow_log_rows, &stats_rows,         &string_rows,      &transaction_rows, &transfer_rows, &whole_rows,
-    &window_rows};
+    &absent_rows,  &acl_rows,           &bit_field_rows, &bitmap_rows,      &bloom_rows,       &chunk_rows,
+    &client_rows,  &command_rows,       &config_rows,    &connection_rows,  &cuckoo_rows,      &expire_rows,
+    &find_rows,    &import_bitmap_rows, &info_rows,      &key_rows,         &latency_rows,     &mirror_rows,
+    &monitor_rows, &object_rows,        &remake_rows,    &replication_rows, &scan_rows,        &script_rows,
+    &server_rows,  &slow_log_rows,      &stats_rows,     &string_rows,      &transaction_rows, &transfer_rows,
+    &whole_rows,   &window_rows};
 
 // Those of the program: families.cpp has nothing else. A program with commands of its own defines them in its
 // place.

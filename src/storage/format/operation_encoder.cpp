@@ -2,7 +2,6 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
-#include <sepal/value/kind_row.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -99,15 +98,8 @@ std::uint64_t operation_bytes_max(const keyspace::Mutation& change) {
       change);
 }
 
-bool takes_long(const keyspace::Remade& remade) {
-  const value::KindRow* const row = value::row_of_image(remade.head);
-  if (row == nullptr) return false;
-  const auto shape = row->read_head(remade.head, std::numeric_limits<std::uint32_t>::max());
-  return shape.ok() && shape->body_bytes > keyspace::remade_at_once_max;
-}
-
 bool begins_frame(const keyspace::Mutation& change) {
-  if (const auto* const remade = std::get_if<keyspace::Remade>(&change)) return takes_long(*remade);
+  if (const auto* const remade = std::get_if<keyspace::Remade>(&change)) return remade->takes_long;
   const auto* const adopted = std::get_if<keyspace::Adopted>(&change);
   return adopted != nullptr && adopted->value.file.number != 0;
 }

@@ -19,9 +19,6 @@ namespace sepal::storage {
 }
 [[nodiscard]] std::uint64_t operation_bytes_max(const keyspace::Mutation& change);
 
-// Whether a value that is made of others takes long to make.
-[[nodiscard]] bool takes_long(const keyspace::Remade& remade);
-
 // Whether the operation begins a frame. An `adopted` that names a file does, and a `remade` that takes long:
 // so that the replay can read the file, or make the value, before it closes the gate.
 [[nodiscard]] bool begins_frame(const keyspace::Mutation& change);

@@ -96,8 +96,7 @@ std::optional<keyspace::Remade> remade_first(const JournalFrame& frame) {
   OperationDecoder decoder(frame.body);
   const auto operation = decoder.next();
   const auto* const remade = operation ? std::get_if<keyspace::Remade>(&(*operation)->change) : nullptr;
-  if (remade == nullptr || !takes_long(*remade)) return std::nullopt;
-  return *remade;
+  return remade == nullptr ? std::nullopt : std::optional(*remade);
 }
 
 Result<void> JournalApplier::make_ahead(const keyspace::Remade& remade, const value::GoOn& go_on) {

@@ -69,7 +69,7 @@ class JournalApplier {
     brought_ = std::move(filter);
   }
 
-  // Called outside the gate before a frame that begins with a value that takes long to make (remade_first):
+  // Called outside the gate before a frame that begins with a value that is made of others (remade_first):
   // makes it. No other thread changes the keyspace, and no add waits. Errors: io (given up).
   Result<void> make_ahead(const keyspace::Remade& remade, const value::GoOn& go_on);
 
@@ -107,7 +107,7 @@ class JournalApplier {
 // The `adopted` at the beginning of the frame, if there is one whose filter is in a file. Its views point
 // into the frame.
 [[nodiscard]] std::optional<keyspace::Adopted> adopted_file(const JournalFrame& frame);
-// The `remade` at the beginning of the frame, if there is one that takes long.
+// The `remade` at the beginning of the frame, if there is one: it may take long.
 [[nodiscard]] std::optional<keyspace::Remade> remade_first(const JournalFrame& frame);
 
 }  // namespace sepal::storage

@@ -153,12 +153,11 @@ std::string World::send_words(std::string_view name, const std::vector<std::stri
   return readable(encoded);
 }
 
-Result<void> World::succeed(const Succession& succession, const value::ValuePtr& made,
-                            const JobContext& job) {
+Result<void> World::succeed(const Succession& succession, const value::ValuePtr& made) {
   keyspace::WorkerLog* const log = services.logs.empty() ? nullptr : services.logs.front();
   for (;;) {
     for (const auto& request : std::exchange(meanwhile, {})) request();
-    if (auto caught_up = succession.catch_up(made, job); !caught_up) return caught_up;
+    if (auto caught_up = succession.catch_up(made); !caught_up) return caught_up;
     keyspace::Mutator changes(keyspace, log);
     const auto put = succession.put(changes, made);
     if (log != nullptr) log->commit();
@@ -184,7 +183,7 @@ std::string World::adopt_first() {
   auto made = adoption.make(job);
   Result<void> done = made ? Result<void>() : made.error();
   if (adoption.succession.put) {
-    if (made) done = succeed(adoption.succession, *made, job);
+    if (made) done = succeed(adoption.succession, *made);
     adoption.succession.ended(keyspace);
     adoption.answer(reply, done);
     return readable(whole(reply));

@@ -187,7 +187,7 @@ class World {
 
  private:
   void settings_changed();
-  Result<void> succeed(const Succession& succession, const value::ValuePtr& made, const JobContext& job);
+  Result<void> succeed(const Succession& succession, const value::ValuePtr& made);
 
   std::map<std::string, std::unique_ptr<Connection>, std::less<>> connections_;
 };

@@ -265,9 +265,9 @@ class Filter final : public value::Value {
 
   // As fill_bits(), but bits that are set stay set.
   void or_bits(std::uint32_t layer_index, std::uint64_t offset, std::span<const std::byte> from);
-  // Sets the bits of items in the newest layer, and counts none of them. Does nothing if that layer is a
-  // client's bitmap, which has no places for fingerprints.
-  void set_bits(std::span<const Fingerprint> items);
+  // Sets the bits of items in a layer, and counts none of them. Does nothing if that layer is a client's
+  // bitmap, which has no places for fingerprints.
+  void set_bits(std::uint32_t layer_index, std::span<const Fingerprint> items);
   // The items of each layer, oldest first: at most its capacity.
   void set_item_counts(std::span<const LayerState> layers);
 

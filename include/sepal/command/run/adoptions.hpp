@@ -37,7 +37,7 @@ using Answer = std::function<void(resp::Reply& reply)>;
 struct Succession {
   // Outside the gate, before each put(): takes over what clients have done since the last call. An error ends
   // the adoption.
-  std::function<Result<void>(const value::ValuePtr& made, const JobContext& job)> catch_up;
+  std::function<Result<void>(const value::ValuePtr& made)> catch_up;
   // With the gate closed, in place of Mutator::adopt(). It records at most record_bytes_of_remaking().
   // Nothing: there is more to take over.
   std::function<std::optional<Result<void>>(keyspace::Mutator& changes, const value::ValuePtr& made)> put;
