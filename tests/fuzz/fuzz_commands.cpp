@@ -62,8 +62,8 @@ constexpr std::string_view known_words[] = {
     "return redis.error_reply(ARGV[1])", "redis.log(1, ARGV[1])", "return loadstring(ARGV[1])()",
     "return redis.acl_check_cmd(unpack(ARGV))", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db",
     "c5bd2b9fd9d95e6e2a1bc09d8e3b1c4bf0d4ae6f", "AND", "OR", "XOR", "NOT", "BIT", "BYTE", "SET", "SETBIT",
-    "INCRBY", "OVERFLOW", "SAT", "FAIL", "WRAP", "u8", "OVERRIDE", "ALLOW", "#3", "KEEPTTL", "PX", "PXAT", "PERSIST",
-    "32767", "2097159", "4000000", "4294967295", "536870911",
+    "INCRBY", "OVERFLOW", "SAT", "FAIL", "WRAP", "u8", "OVERRIDE", "ALLOW", "#3", "KEEPTTL", "PX", "PXAT",
+    "PERSIST", "32767", "2097159", "4000000", "4294967295", "536870911",
     "redis.call('SETBIT', KEYS[1], 9, 1) return redis.call('GETBIT', 'a', ARGV[1])", "+@bitmap", "-@string",
     // Payloads of DUMP for strings: "123", and thirty letters a.
     std::string_view("\x00\xc0\x7b\x0a\x00\x48\xe2\x53\xe1\x00\x7a\x67\xb9", 13),

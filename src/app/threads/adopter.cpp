@@ -22,7 +22,7 @@ using keyspace::Admission;
 // unless it has failed meanwhile.
 constexpr std::chrono::milliseconds journal_pause{100};
 
-// The same where it may also be that clients have changed what the filter is made of.
+// The same where there may also be more to take over.
 constexpr std::chrono::milliseconds succession_pause{1};
 
 Error abandoned() {
@@ -196,13 +196,11 @@ Result<void> Adopter::make_and_adopt(const Job& job, const command::Adoption& ad
 Result<void> Adopter::put_under_key(const Job& job, const command::Adoption& adoption,
                                     const value::ValuePtr& value) {
   SEPAL_ASSERT(value != nullptr, "there is no value to adopt");
-  const bool in_record =
-      adoption.succession.put || value::image_bytes(*value) <= keyspace::recorded_image_bytes_max;
+  if (adoption.succession.put) return put_successor(job, adoption, value);
+  const bool in_record = value::image_bytes(*value) <= keyspace::recorded_image_bytes_max;
   keyspace::ImageFile file;
   std::optional<Result<void>> outcome;
   while (!outcome && !given_up(job)) {
-    if (adoption.succession.catch_up)
-      if (auto done = adoption.succession.catch_up(value); !done) return done;
     if (!in_record && file.number == 0 && parts_->log.recording()) {
       if (auto room = await_room(job, value::row_of(*value).byte_count(*value)); !room) return room;
       const auto written = write_aside(job, value);
@@ -216,15 +214,33 @@ Result<void> Adopter::put_under_key(const Job& job, const command::Adoption& ado
       outcome = try_adopt(adoption, value, file);
     }
     if (outcome) continue;
-    // The journal has no room for the record yet, or the value has changed.
+    // The journal has no room for the record yet.
     const MutexLock lock(mutex_);
-    changed_.wait_for(mutex_, adoption.succession.put ? succession_pause : journal_pause);
+    changed_.wait_for(mutex_, journal_pause);
   }
   if (!outcome) outcome = abandoned();
   // No record names the file if the adoption failed, or if the journal was switched off meanwhile.
   if (file.number != 0 && (!*outcome || !parts_->files.is_named(file.number)))
     parts_->files.drop(file.number);
   return *outcome;
+}
+
+// The record names what the value is made of, so it needs no file.
+Result<void> Adopter::put_successor(const Job& job, const command::Adoption& adoption,
+                                    const value::ValuePtr& value) {
+  while (!given_up(job)) {
+    if (auto done = adoption.succession.catch_up(value); !done) return done;
+    std::optional<Result<void>> outcome;
+    {
+      const GateClosed closed(parts_->gate);
+      outcome = try_adopt(adoption, value, {});
+    }
+    if (outcome) return *outcome;
+    // The journal has no room for the record yet, or there is more to take over.
+    const MutexLock lock(mutex_);
+    changed_.wait_for(mutex_, succession_pause);
+  }
+  return abandoned();
 }
 
 // Runs on the adopter's thread, so it may wait for a save, which removes what the journal names.
@@ -277,7 +293,7 @@ std::optional<Result<void>> Adopter::try_adopt(const command::Adoption& adoption
   keyspace::Mutator mutator(parts_->keyspace, log);
   SEPAL_ASSERT(adoption.database < keyspace::database_count, "a filter is adopted into no database");
   mutator.expire(key, std::chrono::system_clock::now());
-  const std::optional<Result<void>> adopted = put_now(mutator, adoption, value, file);
+  std::optional<Result<void>> adopted = put_now(mutator, adoption, value, file);
   if (log == nullptr) return adopted;
   // Also after a failure: the key may have expired above, and that is recorded.
   log->commit();

@@ -77,6 +77,7 @@ class Adopter final : public command::Adoptions {
   void show_nothing();
   Result<void> make_and_adopt(const Job& job, const command::Adoption& adoption);
   Result<void> put_under_key(const Job& job, const command::Adoption& adoption, const value::ValuePtr& value);
+  Result<void> put_successor(const Job& job, const command::Adoption& adoption, const value::ValuePtr& value);
   Result<void> await_room(const Job& job, std::uint64_t byte_count);
   Result<keyspace::ImageFile> write_aside(const Job& job, const value::ValuePtr& value);
   std::optional<Result<void>> put_now(keyspace::Mutator& mutator, const command::Adoption& adoption,

@@ -13,7 +13,6 @@ namespace sepal::bloom {
 // asks for: it was shrunk.
 [[nodiscard]] bool is_sound(const FilterOptions& options, std::span<const Filter::LayerState> layers);
 
-
 [[nodiscard]] bool is_sound(const FilterOptions& options);
 
 // The first `foreign_layers` layers of a filter came with it from RedisBloom or from a client program: they
@@ -31,8 +30,8 @@ struct LayerPlace {
   return options.hash == ItemHash::xxh3_above_bitmap && layer_index == 1 ? 1 : options.expansion;
 }
 
-// Whether the layer at this index, from 1 on, has a smaller capacity than it asks for, above the layer `below`.
-// Both are of a sound filter.
+// Whether the layer at this index, from 1 on, has a smaller capacity than it asks for, above the layer
+// `below`. Both are of a sound filter.
 [[nodiscard]] inline bool is_shrunk(const FilterOptions& options, std::size_t layer_index,
                                     const LayerPlan& layer, const LayerPlan& below) {
   return layer.layout == Layout::blocked && layer.capacity != below.capacity * growth(options, layer_index);

@@ -13,8 +13,8 @@
 // have any multiple of 64 bits, down to half the size. Where nothing else stays within the tolerance (a rate
 // of 1e-6 at ten thousand items), they may have twice the largest size.
 //
-// A layer of many blocks gets a little more of them, so that their number has a power of two as a factor: such
-// a layer can be folded to half of its size, and again (filter/unite.hpp).
+// A layer of many blocks gets a little more of them, so that their number has a power of two as a factor:
+// such a layer can be folded to half of its size, and again (filter/unite.hpp).
 //
 // What "holds the rate" means. One filter's own rate scatters around the mean of all filters of its shape,
 // widely when the filter is small: by 1.7% of the rate at ten thousand items and 0.01, by 13% at a hundred. A

@@ -121,7 +121,7 @@ Next bf_merge(Context& context) {
   std::vector<std::string_view> keys(options.sources.begin(), options.sources.end());
   if (present != nullptr && !options.override_present) keys.emplace_back(request.key);
   std::ranges::sort(keys);
-  keys.erase(std::ranges::unique(keys).begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   std::size_t part_bytes = 0;
   for (const std::string_view key : keys) part_bytes += keyspace::part_head_bytes + key.size();
   if (part_bytes > keyspace::remade_parts_bytes_max) return refuse(context, text::names_too_long);

@@ -39,8 +39,8 @@ inline constexpr std::uint64_t measured_bytes_max = std::uint64_t{4} << 20;
 // to it. Any thread, outside the gate as well; items that are added meanwhile may or may not count. Allocates
 // some kilobytes.
 [[nodiscard]] FilterMeasure measure(std::span<const LayerView> layers, std::uint64_t bytes_max);
-// The same for layers of these shapes whose bytes `read` gives, as LayerView::copy_bits. For a layer of blocks,
-// whole blocks are asked for.
+// The same for layers of these shapes whose bytes `read` gives, as LayerView::copy_bits. For a layer of
+// blocks, whole blocks are asked for.
 using ReadBits = std::function<void(std::size_t layer, std::uint64_t offset, std::span<std::byte> to)>;
 [[nodiscard]] FilterMeasure measure(std::span<const LayerPlan> layers, const ReadBits& read,
                                     std::uint64_t bytes_max);
