@@ -196,7 +196,7 @@ Next cf_mdel(Context& context) {
 
 // For one request, or for several that have one item each. False: each of them answers an error
 // (answer_missing).
-bool look_up(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
+bool look_up_cuckoo(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
   value::Value* const value = find(context, context.words[1]);
   const cuckoo::Found found(value);
   if (found.none()) return answer_missing(context, value, present, requests);
@@ -214,19 +214,19 @@ bool look_up(Context& context, Words items, std::span<bool> present, std::uint64
 
 Next cf_exists(Context& context) {
   const std::span<bool> present = context.scratch.flags(1);
-  if (!look_up(context, context.words.subspan(2), present)) return refuse_missing(context);
+  if (!look_up_cuckoo(context, context.words.subspan(2), present)) return refuse_missing(context);
   context.reply.boolean(present.front());
   return Next::done;
 }
 
 Next cf_exists_together(Context& context, Words items, std::span<bool> present) {
-  return look_up(context, items, present, items.size()) ? Next::done : Next::need_alone;
+  return look_up_cuckoo(context, items, present, items.size()) ? Next::done : Next::need_alone;
 }
 
 Next cf_mexists(Context& context) {
   const Words items = context.words.subspan(2);
   const std::span<bool> present = context.scratch.flags(items.size());
-  if (!look_up(context, items, present)) return refuse_missing(context);
+  if (!look_up_cuckoo(context, items, present)) return refuse_missing(context);
   context.reply.array(items.size());
   context.reply.booleans(present);
   return Next::done;
