@@ -50,8 +50,8 @@ struct Recorded {
   keyspace::Mirror mirror{};
   std::vector<Fingerprint> fingerprints{};
   std::vector<std::byte> parts{};  // of which a filter was made
-  // Of an adopted filter, the head of one that was made of others or of a filter that deletes, what was
-  // written, or what has changed in a filter of RedisBloom: the bytes.
+  // The bytes of an adopted filter, the head of one that was made of others or of a filter that deletes, what
+  // was written, or what has changed in a filter of RedisBloom.
   std::vector<std::byte> image{};
   std::uint8_t what = 0;     // what has changed, in a filter that deletes
   std::uint64_t offset = 0;  // of what was written

@@ -322,13 +322,9 @@ class Keyspace {
                                   std::span<const Fingerprint> entries);
   // As put(), for a value that was accepted once. Errors: out_of_range (there is no such database).
   Result<void> readopt(DatabaseKey key, ValuePtr value, Deadline deadline);
-  // Repeats Remade. Errors beside those above: no_such_key. Then not all parts are there; the value is made
-  // of the others, and if there are none, the key is removed.
-  Result<void> remake_recorded(const Remade& remade) {
-    return put_remade_recorded(remade, make_recorded(remade, {}));
-  }
-  // The two halves of it: the first may be called with the gate open, while no other thread changes the
-  // keyspace. Null: no part is there.
+  // The two halves of repeating Remade. The first may be called with the gate open, while no other thread
+  // changes the keyspace; null: no part is there. Errors of the second beside those above: no_such_key. Then
+  // not all parts are there; the value is made of the others, and if there are none, the key is removed.
   [[nodiscard]] Result<ValuePtr> make_recorded(const Remade& remade, const value::GoOn& go_on) const;
   Result<void> put_remade_recorded(const Remade& remade, Result<ValuePtr> made);
 

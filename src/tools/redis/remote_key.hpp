@@ -57,7 +57,7 @@ struct FilterFigures {
   std::int64_t bytes = 0;  // each server counts them in its own way
   WindowFigures window{};  // of a filter with a window
 
-  // Of two filters with a window: their items count, by generation. One of them may have forgotten more.
+  // For two filters with a window, their items count, by generation. One of them may have forgotten more.
   [[nodiscard]] bool alike(const FilterFigures& other) const {
     if (window.is_told() && other.window.is_told()) return window.alike(other.window);
     FilterFigures same_size = other;

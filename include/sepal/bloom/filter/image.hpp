@@ -19,7 +19,8 @@ inline constexpr std::size_t image_layer_bytes = 48;
 inline constexpr std::uint16_t image_version = 1;
 inline constexpr std::uint16_t image_version_of_foreign_hash = 2;
 inline constexpr std::uint16_t image_version_of_client_bitmaps = 4;
-// Of any hash. The one version in which a layer may have a smaller capacity than its place asks for.
+// A header with any hash may have it. It is the one version in which a layer may have a smaller capacity than
+// its place asks for.
 inline constexpr std::uint16_t image_version_of_shrunk_layers = 5;
 
 struct ImageHeader {
