@@ -138,7 +138,7 @@ std::uint64_t& String::word_of_byte(std::uint64_t byte) const {
 }
 
 bool String::has_memory(std::uint64_t byte) const {
-  return memory_ == nullptr || memory_->pages().has(byte / Pages::page_bytes);
+  return memory_ == nullptr || memory_->pages().has(byte / Pages::part_bytes);
 }
 
 bool String::bit(std::uint64_t position) const {
@@ -201,9 +201,9 @@ void String::read_words(std::uint64_t offset, std::span<std::byte> to) const {
   SEPAL_ASSERT(offset <= capacity_ && to.size() <= capacity_ - offset, "bytes are read behind a string");
   if (memory_ == nullptr) return copy_words(offset, to);
   // A page that was never touched stays untouched: to read it would cost page tables, and it holds zeros.
-  Pages::each(offset, to.size(), [&](std::uint64_t page, std::uint64_t at, std::size_t count) {
+  Pages::each(offset, to.size(), [&](std::uint64_t index, std::uint64_t at, std::size_t count) {
     const auto part = to.subspan(static_cast<std::size_t>(at - offset), count);
-    if (memory_->pages().has(page)) return copy_words(at, part);
+    if (memory_->pages().has(index)) return copy_words(at, part);
     std::ranges::fill(part, std::byte{0});
   });
 }
@@ -212,7 +212,7 @@ void String::read(std::uint64_t offset, std::span<std::byte> to) const {
   SEPAL_ASSERT(offset <= capacity_ && to.size() <= capacity_ - offset, "bytes are read behind a string");
   // Bytes are copied by whole words, and `offset` may be within one. So the bytes go through a buffer whose
   // first word begins at or before them.
-  std::array<std::byte, Pages::page_bytes> words;
+  std::array<std::byte, Pages::part_bytes> words;
   while (!to.empty()) {
     const std::uint64_t begin = offset / bytes_a_word * bytes_a_word;
     const std::uint64_t skipped = offset - begin;
@@ -232,18 +232,18 @@ std::string String::text(std::uint64_t offset, std::uint64_t byte_count) const {
   return bytes;
 }
 
-// Calls visit(first_bit, bits, mask) for the words of a range, until it returns false. All words of a page
-// that has no memory are zero, so only the first of them is visited.
+// Calls visit(first_bit, bits, mask) for the words of a range, until it returns false. All words of a part
+// that was never touched are zero, so only the first of them is visited.
 template <class Visit>
 void String::each_word_of(const BitRange& range, const Visit& visit) const {
   constexpr std::uint64_t word_width = 8 * bytes_a_word;
-  std::array<std::byte, Pages::page_bytes> bytes;
+  std::array<std::byte, Pages::part_bytes> bytes;
   for (std::uint64_t at = range.begin / word_width * word_width; at < range.end;) {
     const std::uint64_t first_byte = at / 8;
-    const std::uint64_t page_end = (first_byte / Pages::page_bytes + 1) * Pages::page_bytes;
+    const std::uint64_t part_end = (first_byte / Pages::part_bytes + 1) * Pages::part_bytes;
     const bool is_zero = !has_memory(first_byte);
-    // The first word is visited even in a page of zeros, so that find(false) can end in it.
-    const std::uint64_t byte_count = is_zero ? bytes_a_word : std::min(page_end, capacity()) - first_byte;
+    // The first word is visited even in a part of zeros, so that find(false) can end in it.
+    const std::uint64_t byte_count = is_zero ? bytes_a_word : std::min(part_end, capacity()) - first_byte;
     const auto part = std::span(bytes).first(static_cast<std::size_t>(byte_count));
     read_words(first_byte, part);
     for (std::size_t word = 0; word < part.size() && at < range.end; word += bytes_a_word, at += word_width) {
@@ -251,7 +251,7 @@ void String::each_word_of(const BitRange& range, const Visit& visit) const {
       const std::uint64_t end = std::min(range.end - at, word_width);
       if (!visit(at, in_bit_order(part.data() + word), mask_between(begin, end))) return;
     }
-    if (is_zero) at = 8 * page_end;
+    if (is_zero) at = 8 * part_end;
   }
 }
 
@@ -293,9 +293,9 @@ void String::write_part(std::uint64_t offset, std::span<const std::byte> bytes) 
     const std::uint64_t at = offset + done;
     const std::uint64_t in_word = at % bytes_a_word;
     const auto count = std::min<std::size_t>(bytes_a_word - in_word, bytes.size() - done);
-    // Once a page: at the first byte, and at each begin of a page.
-    if (memory_ != nullptr && (done == 0 || at % Pages::page_bytes == 0))
-      memory_->pages().add(at / Pages::page_bytes);
+    // Once a part: at the first byte, and at each begin of a part.
+    if (memory_ != nullptr && (done == 0 || at % Pages::part_bytes == 0))
+      memory_->pages().add(at / Pages::part_bytes);
     std::array<std::byte, bytes_a_word> eight{};
     std::uint64_t& word = word_of_byte(at);
     store_little_endian(eight.data(), load_word(word));
@@ -308,7 +308,7 @@ void String::write_part(std::uint64_t offset, std::span<const std::byte> bytes) 
 // Bytes behind the end need not be zero: a save reads the bytes later than the length, so a string that is
 // loaded may have bytes of a longer one. Pages without memory are zeros already.
 void String::clear(std::uint64_t begin, std::uint64_t end) {
-  static constexpr std::array<std::byte, Pages::page_bytes> zeros{};
+  static constexpr std::array<std::byte, Pages::part_bytes> zeros{};
   Pages::each(begin, end - begin, [&](std::uint64_t, std::uint64_t offset, std::size_t count) {
     if (has_memory(offset)) write_part(offset, std::span(zeros).first(count));
   });
@@ -356,7 +356,7 @@ bool String::set_recorded(std::span<const Fingerprint> positions) {
   for (const Fingerprint& position : positions) {
     const std::uint64_t byte = position.low / 8;
     if (byte >= length()) return false;
-    if (memory_ != nullptr) memory_->pages().add(byte / Pages::page_bytes);
+    if (memory_ != nullptr) memory_->pages().add(byte / Pages::part_bytes);
     std::uint64_t& word = word_of_byte(byte);
     store_word(word, load_word(word) | mask_of(position.low));
   }
@@ -372,11 +372,11 @@ void String::fill(std::uint64_t offset, std::span<const std::byte> from) {
       word_of_byte(to + at) = load_little_endian<std::uint64_t>(words.data() + at);
   };
   if (memory_ == nullptr) return fill_words(offset, from);
-  Pages::each(offset, from.size(), [&](std::uint64_t page, std::uint64_t at, std::size_t count) {
+  Pages::each(offset, from.size(), [&](std::uint64_t index, std::uint64_t at, std::size_t count) {
     const auto part = from.subspan(static_cast<std::size_t>(at - offset), count);
     // Zeros for an untouched page need no memory. So a sparse string stays sparse when it is loaded.
-    if (!memory_->pages().has(page) && value::all_zero(part)) return;
-    memory_->pages().add(page);
+    if (!memory_->pages().has(index) && value::all_zero(part)) return;
+    memory_->pages().add(index);
     fill_words(at, part);
   });
 }

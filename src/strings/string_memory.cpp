@@ -1,11 +1,13 @@
 // Addresses without a right of access take no memory, and do not count against the machine's commit
 // limit. So each long string reserves addresses for the longest one there can be, and grow() gives the right
 // of access to more of them. There a page takes memory at its first touch. Small pages only: a huge page
-// would bring in two megabytes for one bit.
+// would bring in two megabytes for one bit, and
+// more where small pages have 16 or 64 KiB.
 #include "strings/string_memory.hpp"
 
 #include <sepal/strings/string.hpp>
 #include <sepal/value/heap.hpp>
+#include <sepal/value/page_sizes.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -53,7 +55,7 @@ StringMemoryPtr StringMemory::reserve(std::uint64_t bytes) {
 }
 
 bool StringMemory::grow(std::uint64_t bytes) {
-  const std::uint64_t whole_pages = (bytes + Pages::page_bytes - 1) / Pages::page_bytes * Pages::page_bytes;
+  const std::uint64_t whole_pages = value::page_sizes().rounded_up(bytes);
   if (whole_pages <= bytes_) return true;
   // This is where the system may refuse: from here on the bytes count against its commit limit.
   if (mprotect(words_, whole_pages, PROT_READ | PROT_WRITE) != 0) return false;

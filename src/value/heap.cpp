@@ -1,5 +1,6 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/value/heap.hpp>
+#include <sepal/value/page_sizes.hpp>
 
 #include <cstdint>
 #include <cstdlib>
@@ -11,7 +12,6 @@ namespace sepal::value {
 namespace {
 
 constexpr std::size_t line_bytes = 64;  // of a cache
-constexpr std::size_t small_page_bytes = 4096;
 // The pages of so many bytes come when they are written: to write zeros into a gigabyte takes a second, for
 // which a worker would stop.
 constexpr std::size_t untouched_bytes_min = std::size_t{1} << 20;
@@ -25,7 +25,7 @@ void make_zeros(std::span<std::byte> bytes) {
     std::memset(bytes.data(), 0, bytes.size());
     return;
   }
-  const std::size_t before = -reinterpret_cast<std::uintptr_t>(bytes.data()) % small_page_bytes;
+  const std::size_t before = -reinterpret_cast<std::uintptr_t>(bytes.data()) % page_sizes().small_bytes();
   std::memset(bytes.data(), 0, before);
   const std::span<std::byte> behind = bytes.subspan(before + given_back);
   std::memset(behind.data(), 0, behind.size());
@@ -80,11 +80,22 @@ void heap_release_lines(void* allocated) {
 }
 
 std::size_t heap_give_back(std::span<std::byte> bytes) {
+  // The kernel rounds a length up to a whole page: what is behind a part of one would become zero as well.
+  const std::size_t page_bytes = page_sizes().small_bytes();
   void* begin = bytes.data();
   std::size_t left = bytes.size();
-  if (host_allocates() || std::align(small_page_bytes, small_page_bytes, begin, left) == nullptr) return 0;
-  left -= left % small_page_bytes;
+  if (host_allocates() || std::align(page_bytes, page_bytes, begin, left) == nullptr) return 0;
+  left -= left % page_bytes;
   return madvise(begin, left, MADV_DONTNEED) == 0 ? left : 0;
+}
+
+std::uint64_t heap_footprint(std::uint64_t bytes) {
+  constexpr std::uint64_t least_bytes = 8;
+  constexpr std::uint64_t least_step_bytes = 16;
+  if (bytes <= least_bytes) return least_bytes;
+  const std::uint64_t step_bytes =
+      std::clamp(std::bit_floor(bytes - 1) / 4, least_step_bytes, page_sizes().small_bytes());
+  return (bytes + step_bytes - 1) / step_bytes * step_bytes;
 }
 
 std::size_t heap_line_bytes(std::size_t byte_count) {

@@ -2,8 +2,8 @@
 // one. Clients that keep a Bloom filter of their own keep it in such a string. Two ways to keep the bytes:
 //
 //     short   | header | bytes, in words of 8 ... |      one allocation; a larger string is a copy
-//     long    | header |--> StringMemory                 from sparse_bytes_min on: only the pages of 4 KiB
-//                                                        that were written to take memory; a larger string
+//     long    | header |--> StringMemory                 from sparse_bytes_min on: only the pages that
+//                                                        were written to take memory; a larger string
 //                                                        shares it
 //
 // A string that grows is replaced by a larger one (decisions/0027). The system bounds how many long strings

@@ -42,13 +42,6 @@ std::size_t heap_give_back(std::span<std::byte> bytes);
 // What an allocation really takes, so that a million small values are accounted for at their true size. The
 // size classes of jemalloc, which sepald and most hosts have: 8, steps of 16 up to 128, and then four steps
 // for each doubling. The end of a class that is longer than some pages is never touched.
-[[nodiscard]] constexpr std::uint64_t heap_footprint(std::uint64_t bytes) {
-  constexpr std::uint64_t least_bytes = 8;
-  constexpr std::uint64_t least_step_bytes = 16;
-  constexpr std::uint64_t page_bytes = 4096;
-  if (bytes <= least_bytes) return least_bytes;
-  const std::uint64_t step_bytes = std::clamp(std::bit_floor(bytes - 1) / 4, least_step_bytes, page_bytes);
-  return (bytes + step_bytes - 1) / step_bytes * step_bytes;
-}
+[[nodiscard]] std::uint64_t heap_footprint(std::uint64_t bytes);
 
 }  // namespace sepal::value

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "support/catch.hpp"
+#include "support/pretended_pages.hpp"
 
 namespace string_test {
 
@@ -49,37 +50,53 @@ TEST_CASE("a string holds what was written, and zeros between") {
 }
 
 TEST_CASE("a large string takes memory only for the pages that were written to") {
-  const StringPtr made = string_with_room(string_bytes_max);
-  String& string = *made;
-  const std::uint64_t before = made->byte_count();
-  CHECK(before < 100'000);
-  const std::byte one{1};
-  string.write(string_bytes_max - 1, {&one, 1});
-  CHECK(string.length() == string_bytes_max);
-  CHECK(made->byte_count() == before + 2 * 4096);  // the page, and its table
-  CHECK(string.bytes_to_touch(0, 4097) == 3 * 4096);
-  CHECK(string.try_set(0, nullptr) == std::nullopt);
-  CHECK_FALSE(string.bit(12'345'678));
-  string.write(0, {&one, 1});
-  CHECK(string.try_set(0, nullptr) == false);
-  CHECK(string.try_set(0, nullptr) == true);
-  CHECK(string.bit(0));
-  CHECK(made->byte_count() == before + 4 * 4096);
+  test::with_each_page_size([](std::uint64_t page_bytes) {
+    CAPTURE(page_bytes);
+    const StringPtr made = string_with_room(string_bytes_max);
+    String& string = *made;
+    const std::uint64_t before = made->byte_count();
+    CHECK(before < 100'000);
+    const std::byte one{1};
+    string.write(string_bytes_max - 1, {&one, 1});
+    CHECK(string.length() == string_bytes_max);
+    CHECK(made->byte_count() == before + 2 * page_bytes);  // the page, and its table
+    // A table of the largest pages describes the whole string.
+    const std::uint64_t tables = value::PageSizes(page_bytes).huge_bytes() == string_bytes_max ? 0 : 1;
+    CHECK(string.bytes_to_touch(0, page_bytes + 1) == (2 + tables) * page_bytes);
+    CHECK(string.try_set(0, nullptr) == std::nullopt);
+    CHECK_FALSE(string.bit(12'345'678));
+    string.write(0, {&one, 1});
+    CHECK(string.try_set(0, nullptr) == false);
+    CHECK(string.try_set(0, nullptr) == true);
+    CHECK(string.bit(0));
+    CHECK(made->byte_count() == before + (3 + tables) * page_bytes);
+    // The rest of a page costs nothing more, and zeros that were never written are read as zeros.
+    CHECK(string.bytes_to_touch(1, page_bytes - 1) == 0);
+    CHECK(string.text(page_bytes - 1, 1) == std::string(1, '\0'));
+    string.write(page_bytes - 1, {&one, 1});
+    CHECK(string.text(page_bytes - 1, 1) == "\x01");
+    CHECK(made->byte_count() == before + (3 + tables) * page_bytes);
+  });
 }
 
-TEST_CASE("a table of pages counts once for 512 pages") {
-  constexpr std::uint64_t table_bytes = 512 * 4096;
-  const StringPtr made = string_with_room(string_bytes_max);
-  String& string = *made;
-  const std::uint64_t before = made->byte_count();
-  CHECK(string.bytes_to_touch(0, table_bytes) == 513 * 4096);
-  CHECK(string.bytes_to_touch(0, table_bytes + 1) == 515 * 4096);
-  string.write(table_bytes - 1, bytes_of("x"));
-  CHECK(string.bytes_to_touch(0, table_bytes) == 511 * 4096);
-  string.write(0, bytes_of("x"));
-  CHECK(made->byte_count() == before + 3 * 4096);
-  string.write(table_bytes, bytes_of("x"));
-  CHECK(made->byte_count() == before + 5 * 4096);
+TEST_CASE("a table of pages counts once for 512 pages of 4 KiB, and for more larger ones") {
+  test::with_each_page_size([](std::uint64_t page_bytes) {
+    const std::uint64_t table_bytes = value::PageSizes(page_bytes).huge_bytes();
+    if (table_bytes == string_bytes_max) return;  // the test above
+    CAPTURE(page_bytes);
+    const std::uint64_t table_pages = table_bytes / page_bytes;
+    const StringPtr made = string_with_room(string_bytes_max);
+    String& string = *made;
+    const std::uint64_t before = made->byte_count();
+    CHECK(string.bytes_to_touch(0, table_bytes) == (table_pages + 1) * page_bytes);
+    CHECK(string.bytes_to_touch(0, table_bytes + 1) == (table_pages + 3) * page_bytes);
+    string.write(table_bytes - 1, bytes_of("x"));
+    CHECK(string.bytes_to_touch(0, table_bytes) == (table_pages - 1) * page_bytes);
+    string.write(0, bytes_of("x"));
+    CHECK(made->byte_count() == before + 3 * page_bytes);
+    string.write(table_bytes, bytes_of("x"));
+    CHECK(made->byte_count() == before + 5 * page_bytes);
+  });
 }
 
 TEST_CASE("a thousand bits at random in a string of 512 MB take at most 5.2 MB") {
