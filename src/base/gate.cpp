@@ -29,9 +29,10 @@ void Gate::enter(std::size_t side) SEPAL_NO_THREAD_SAFETY_ANALYSIS {
   // for it.
   sides_[side].mutex.lock();
   // The fence pairs with the one in note_visits(): a thread that does not see this visit took out before it
-  // what this worker would find.
+  // what this worker would find. Release: have_left() may miss the end of the visit before, and find this
+  // one. Then it must know all the same that the reads of that visit have been made.
   std::atomic<std::uint64_t>& visits = sides_[side].visits;
-  visits.store(visits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  visits.store(visits.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 

@@ -52,7 +52,7 @@ void Background::dispose(value::ValuePtr value) {
   if (value::row_of(*value).byte_count(*value) <= freed_at_once_max) {
     disposals_begun_.fetch_add(1, std::memory_order_relaxed);
     value.reset();
-    disposals_done_.fetch_add(1, std::memory_order_relaxed);
+    disposals_done_.fetch_add(1, std::memory_order_release);
     return;
   }
   // Without this, each deletion of a value would lead to a look at all that wait in settling_.
@@ -68,7 +68,7 @@ void Background::dispose(value::ValuePtr value) {
 void Background::retire(value::ValuePtr value, Limbo& limbo) {
   if (value::row_of(*value).byte_count(*value) <= freed_at_once_max) {
     disposals_begun_.fetch_add(1, std::memory_order_relaxed);
-    disposals_done_.fetch_add(1, std::memory_order_relaxed);
+    disposals_done_.fetch_add(1, std::memory_order_release);
     return Housekeeper::retire(std::move(value), limbo);
   }
   struct Large {

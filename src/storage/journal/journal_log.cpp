@@ -41,12 +41,13 @@ Admission JournalLog::admit_now(std::uint64_t bytes_max, keyspace::Change change
 
 // The count is odd before any bit of the add is set. So a worker that has read one of these bits finds the
 // count odd, or already higher. The fence pairs with the one in wait_for_adds(), and with that of
-// Value::hold().
+// Value::hold(). Release, because wait_for_adds() may miss the end of the add before, and find this begin. It
+// returns then, and must see the position behind the frames of that add.
 void JournalLog::begin_add() {
   std::atomic<std::uint64_t>& count = add_counts_[own_].value;
   const std::uint64_t before = count.load(std::memory_order_relaxed);
   SEPAL_ASSERT(before % 2 == 0, "an add begins before the one before it has ended");
-  count.store(before + 1, std::memory_order_relaxed);
+  count.store(before + 1, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
