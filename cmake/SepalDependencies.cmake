@@ -29,8 +29,15 @@ target_link_libraries(sepal_lua INTERFACE ${SEPAL_CJSON_ARCHIVE} ${LUA_BITOP_ARC
 # The sanitizers have allocators of their own.
 add_library(sepal_allocator INTERFACE)
 if(NOT SEPAL_SANITIZE)
-  pkg_check_modules(jemalloc REQUIRED IMPORTED_TARGET jemalloc)
-  target_link_libraries(sepal_allocator INTERFACE PkgConfig::jemalloc)
+  pkg_check_modules(jemalloc IMPORTED_TARGET jemalloc)
+  if(jemalloc_FOUND)
+    target_link_libraries(sepal_allocator INTERFACE PkgConfig::jemalloc)
+  else()
+    # Debian's libjemalloc-dev can be there for one architecture only. A build for another one uses its header, which is
+    # the same for all with 64 bits, and links the library that runs.
+    find_library(JEMALLOC_LIBRARY NAMES jemalloc libjemalloc.so.2 REQUIRED)
+    target_link_libraries(sepal_allocator INTERFACE ${JEMALLOC_LIBRARY})
+  endif()
   target_compile_definitions(sepal_allocator INTERFACE SEPAL_JEMALLOC)
 endif()
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)

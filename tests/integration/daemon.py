@@ -93,9 +93,9 @@ def free_port(offset=0):
 class Daemon:
     """One process. `log` holds every line it has written so far."""
 
-    def __init__(self, directory, *arguments, wait=True, open_files=None, environment=None, group=None):
+    def __init__(self, directory, *arguments, wait=True, open_files=None, environment=None, group=None, program=None):
         """`open_files`: the soft and hard limit of descriptors at its start. `environment`: variables that are added.
-        `group`: the control group that it is in, see control_group.py."""
+        `group`: the control group that it is in, see control_group.py. `program`: the words of another program than SEPALD."""
         self.directory = directory
         def limit():
             if open_files is not None:
@@ -106,7 +106,7 @@ class Daemon:
         self.log = []
         self._changed = threading.Condition()
         self.process = subprocess.Popen(
-            [SEPALD, "--port", "0", "--dir", directory, *arguments],
+            [*(program or [SEPALD]), "--port", "0", "--dir", directory, *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
             preexec_fn=limit if open_files is not None or group is not None else None, env={**os.environ, **(environment or {})})
         self._reader = threading.Thread(target=self._read, daemon=True)

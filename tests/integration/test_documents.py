@@ -269,7 +269,7 @@ class TextTest(unittest.TestCase):
                     continue
                 own, _, handed_on = span[found.end():].split(" | ")[0].split("  #")[0].partition(" -- ")
                 for program, flags in ((found.group(1), own), ("sepald", handed_on)):
-                    for flag in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", flags):
+                    for flag in re.findall(r"(?<![\w-])--?[a-z][a-z0-9-]*", flags):
                         with self.subTest(document=name_of(path), span=span):
                             self.assertRegex(self.help_of(program), r"(?<![\w-])%s(?![\w-])" % re.escape(flag))
 

@@ -47,7 +47,7 @@ class ScriptsTest(unittest.TestCase):
                     self.assertNotIn("set -", done.stdout)
 
     def test_a_mistake_is_reported_before_anything_is_done(self):
-        for words, told in ((["build", "relase"], "unknown preset 'relase'; there are: release dev asan tsan"),
+        for words, told in ((["build", "relase"], "unknown preset 'relase'; there are: release dev asan tsan arm64"),
                             (["build", "--test"], "unknown option '--test'"),
                             (["build", "--tests", "--help-me"], "unknown option '--help-me'"),
                             (["build", "base"], "unknown preset 'base'"),
@@ -66,9 +66,10 @@ class ScriptsTest(unittest.TestCase):
     def provide_packages(self, *missing):
         self.provide("apt-get", "echo apt-get was run; exit 1")
         self.provide("apt-cache", "echo '  Candidate: 1.83'")
-        self.provide("dpkg", "exit 0")
+        self.provide("dpkg", 'case $1 in --print-architecture) echo amd64 ;; esac')
         # It is called with -W -f FORMAT PACKAGE...
-        self.provide("dpkg-query", 'shift 3\nfor package; do case " %s " in *" $package "*) ;; *) echo "ii $package" ;; esac; done'
+        self.provide("dpkg-query", 'shift 3\nfor package; do case " %s " in *" $package "*) ;; *:arm64) echo "ii $package" ;; '
+                                   '*) echo "ii $package:amd64" ;; esac; done'
                      % " ".join(missing))
         self.provide("id", "echo 1000")
 
@@ -79,7 +80,7 @@ class ScriptsTest(unittest.TestCase):
         self.assertIn("Packages are missing (libzstd-dev) and there is no sudo", done.stderr)
 
     def test_what_would_be_installed_is_printed(self):
-        self.provide_packages("libzstd-dev", "catch2", "cmake", "npm", "dpkg-dev", "buildah")
+        self.provide_packages("libzstd-dev", "catch2", "cmake", "npm", "dpkg-dev", "buildah", "libzstd-dev:arm64", "pkgconf:arm64")
         self.provide("node", "exit 0")
         for flags, packages in ((["--print"], "cmake\nlibzstd-dev\n"), (["--print", "--tests"], "cmake\nlibzstd-dev\ncatch2\n"),
                                 (["--tests", "--print"], "cmake\nlibzstd-dev\ncatch2\n"),
@@ -88,6 +89,12 @@ class ScriptsTest(unittest.TestCase):
                                 (["--clients", "--print"], "cmake\nlibzstd-dev\ncatch2\nnpm\n")):
             done = self.run_script("install-dependencies", *flags)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, packages, ""))
+
+    def test_packages_of_another_architecture_are_asked_for_by_it(self):
+        self.provide_packages("libzstd-dev:arm64")
+        done = self.run_script("install-dependencies", "--arm64", "--print")
+        # Boost is looked for in the folders of the system, not among the packages.
+        self.assertRegex(done.stdout, r"\Alibzstd-dev:arm64\n(libboost-dev:arm64\nlibboost-context-dev:arm64\n)?\Z")
 
     def test_nothing_is_printed_or_installed_when_nothing_is_missing(self):
         self.provide_packages()

@@ -1,4 +1,5 @@
 #include <sepal/value/heap.hpp>
+#include <sepal/value/page_sizes.hpp>
 
 #include <algorithm>
 #include <malloc.h>
@@ -56,7 +57,7 @@ TEST_CASE("lines are zeros, also where freed memory is used again") {
 }
 
 TEST_CASE("many lines take no memory until they are written") {
-  constexpr std::size_t page_bytes = 4096;
+  const std::size_t page_bytes = value::page_sizes().small_bytes();
   constexpr std::size_t bytes = std::size_t{64} << 20;
   auto* const lines = static_cast<unsigned char*>(value::heap_allocate_lines(bytes));
   REQUIRE(lines != nullptr);
