@@ -72,7 +72,7 @@ class AddsAlone {
     // An add that was refused may still have made the filter grow, so note() looks at the layers in any
     // case.
     const auto outcome = add_fingerprint(keyspace_, database_, filter_, fingerprint);
-    if (follower_ != nullptr && outcome.added) follower_->added({&item, 1}, {&outcome.added, 1});
+    if (follower_ != nullptr && outcome.added) follower_->added({&fingerprint, 1});
     if (log_ != nullptr) note(fingerprint, outcome.added);
     return outcome;
   }

@@ -67,11 +67,10 @@ class PiecesRecorder final : public value::AddRecorder {
 class GrowingAdd {
  public:
   GrowingAdd(Mutator& changes, DatabaseKey key, Filter& filter)
-      : changes_(changes),
-        key_(key),
-        filter_(filter),
-        follower_(changes.keyspace().mirrors().follower_of(filter)) {
-    if (changes.log() != nullptr) recorder_.emplace(*changes.log(), key);
+      : changes_(changes), key_(key), filter_(filter) {
+    if (changes.log() != nullptr) told_ = &recorder_.emplace(*changes.log(), key);
+    if (keyspace::Follower* const follower = changes.keyspace().mirrors().follower_of(filter))
+      told_ = &followed_.emplace(told_, *follower);
   }
 
   void add(std::span<const std::string_view> items, std::vector<Filter::AddOutcome>& outcomes) {
@@ -80,9 +79,8 @@ class GrowingAdd {
       const std::size_t count_max = std::min(items.size(), added.size());
       const auto count = static_cast<std::size_t>(std::clamp<std::uint64_t>(filter_.room(), 1, count_max));
       const auto some_added = std::span(added).first(count);
-      if (filter_.try_add(items.first(count), some_added, recorder_ ? &*recorder_ : nullptr)) {
+      if (filter_.try_add(items.first(count), some_added, told_)) {
         for (const bool is_new : some_added) outcomes.push_back({.added = is_new});
-        if (follower_ != nullptr) follower_->added(items.first(count), some_added);
         items = items.subspan(count);
         continue;
       }
@@ -129,8 +127,9 @@ class GrowingAdd {
   Mutator& changes_;
   DatabaseKey key_;
   Filter& filter_;
-  keyspace::Follower* const follower_;
   std::optional<PiecesRecorder> recorder_;  // Nothing: no record is kept.
+  std::optional<FollowedRecorder> followed_;
+  value::AddRecorder* told_ = nullptr;
 };
 
 }  // namespace

@@ -14,10 +14,8 @@ namespace {
 // As try_add() of recorded_add.hpp. A thread that makes the filter anew hears of its new items.
 bool try_add_followed(Mutator& changes, DatabaseKey key, Filter& filter,
                       std::span<const std::string_view> items, std::span<bool> added) {
-  if (!try_add(changes.log(), key, filter, items, added)) return false;
-  if (keyspace::Follower* const follower = changes.keyspace().mirrors().follower_of(filter))
-    follower->added(items, added);
-  return true;
+  return add_recorded(changes.log(), changes.keyspace().mirrors().follower_of(filter), key, filter,
+                      [&](value::AddRecorder* recorder) { return filter.try_add(items, added, recorder); });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <sepal/bloom/kind/kind.hpp>
 #include <sepal/writers/bloom_writer.hpp>
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -33,6 +34,39 @@ class KeyRecorder final : public value::AddRecorder {
   DatabaseKey key_;
   const value::Value& value_;
 };
+
+// Tells a recorder, which may be null, and the thread that makes the filter anew.
+class FollowedRecorder final : public value::AddRecorder {
+ public:
+  FollowedRecorder(value::AddRecorder* recorder, keyspace::Follower& follower)
+      : recorder_(recorder), follower_(follower) {}
+  [[nodiscard]] bool begin() override { return recorder_ == nullptr || recorder_->begin(); }
+  void tell(std::span<const Fingerprint> added) override {
+    follower_.added(added);
+    if (recorder_ != nullptr) recorder_->tell(added);
+  }
+  void end(std::span<const Fingerprint> added) override {
+    follower_.added(added);
+    if (recorder_ != nullptr) recorder_->end(added);
+  }
+
+ private:
+  value::AddRecorder* recorder_;
+  keyspace::Follower& follower_;
+};
+
+// Calls add(recorder) for an add to the value that the key names. The log and the follower may be null, and
+// so may the recorder.
+template <class Add>
+[[nodiscard]] bool add_recorded(keyspace::MutationLog* log, keyspace::Follower* follower, DatabaseKey key,
+                                const value::Value& value, const Add& add) {
+  std::optional<KeyRecorder> recorder;
+  if (log != nullptr) recorder.emplace(*log, key, value);
+  value::AddRecorder* const to_log = recorder ? &*recorder : nullptr;
+  if (follower == nullptr) return add(to_log);
+  FollowedRecorder followed(to_log, *follower);
+  return add(&followed);
+}
 
 // As Filter::try_add. The log may be null.
 [[nodiscard]] inline bool try_add(keyspace::MutationLog* log, DatabaseKey key, Filter& filter,

@@ -20,11 +20,13 @@ constexpr std::uint64_t unlimited_bytes = std::uint64_t{1} << 62;
 // yet, and the gate is shared. The log may be null.
 class WindowTeller {
  public:
-  WindowTeller(keyspace::MutationLog* log, DatabaseKey key, const value::Limits& limits, bool gathers)
-      : log_(log), key_(key), limits_(limits), gathers_(gathers) {}
+  WindowTeller(keyspace::MutationLog* log, DatabaseKey key, const value::Limits& limits, bool gathers,
+               keyspace::Follower* follower = nullptr)
+      : log_(log), key_(key), limits_(limits), gathers_(gathers), follower_(follower) {}
 
   [[nodiscard]] const value::Limits& limits() const { return limits_; }
   void items(std::span<const Fingerprint> entries) {
+    if (follower_ != nullptr) follower_->added(entries);
     for (; log_ != nullptr && !entries.empty();) {
       const auto some = entries.first(std::min(entries.size(), value::recorded_items_max));
       if (gathers_) {
@@ -56,7 +58,14 @@ class WindowTeller {
   DatabaseKey key_;
   value::Limits limits_;
   bool gathers_;
+  keyspace::Follower* follower_;
 };
+
+// Null: no thread makes the filter anew.
+keyspace::Follower* follower_of(Mutator& changes, const WindowFilter& filter) {
+  const keyspace::Mirrors& mirrors = changes.keyspace().mirrors();
+  return mirrors.adds_stay_alone() ? nullptr : mirrors.follower_of(filter);
+}
 
 Result<bloom::LanePlan> planned(const Result<value::Limits>& limits, const bloom::WindowOptions& options) {
   if (!limits) return limits.error();
@@ -72,18 +81,19 @@ Result<bloom::LanePlan> planned(const Result<value::Limits>& limits, const bloom
 bool try_add(Mutator& changes, DatabaseKey key, WindowFilter& filter, std::span<const std::string_view> items,
              WallTime now, std::span<bool> added) noexcept {
   changes.note_change();
-  if (changes.log() == nullptr) return filter.try_add(items, now, added, nullptr);
-  KeyRecorder recorder(*changes.log(), key, filter);
-  return filter.try_add(items, now, added, &recorder);
+  return add_recorded(
+      changes.log(), follower_of(changes, filter), key, filter,
+      [&](value::AddRecorder* recorder) { return filter.try_add(items, now, added, recorder); });
 }
 
 bool add_each(Mutator& changes, DatabaseKey key, WindowFilter& filter,
               std::span<const std::string_view> items, WallTime now, AddOutcomes& outcomes) noexcept {
   changes.note_change();
   outcomes.clear();
-  if (changes.log() == nullptr) return filter.add_each(items, now, filter.refusal(), outcomes, nullptr);
-  KeyRecorder recorder(*changes.log(), key, filter);
-  return filter.add_each(items, now, filter.refusal(), outcomes, &recorder);
+  return add_recorded(changes.log(), follower_of(changes, filter), key, filter,
+                      [&](value::AddRecorder* recorder) {
+                        return filter.add_each(items, now, filter.refusal(), outcomes, recorder);
+                      });
 }
 
 Result<WindowFilter*> create(Mutator& changes, DatabaseKey key, const WindowCreation& creation,
@@ -116,7 +126,8 @@ void add_growing(Mutator& changes, DatabaseKey key, WindowFilter& filter,
     keyspace.resized(key.database, filter, bytes_before);
     bytes_before = filter.byte_count();
   }
-  WindowTeller teller(changes.log(), key, keyspace.value_limits(bytes_before), false);
+  WindowTeller teller(changes.log(), key, keyspace.value_limits(bytes_before), false,
+                      follower_of(changes, filter));
   bloom::add_with_growth(filter, items, now, teller, outcomes);
   keyspace.resized(key.database, filter, bytes_before);
 }

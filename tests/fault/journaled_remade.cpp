@@ -1,8 +1,13 @@
 // Filters that are made of the bits of others.
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/bloom/filter/unite.hpp>
+#include <sepal/bloom/window/unite.hpp>
 #include <sepal/keyspace/part_list.hpp>
+#include <sepal/value/image.hpp>
 #include <sepal/writers/bloom_writer.hpp>
+
+#include <chrono>
+#include <optional>
 
 #include "journaled_values.hpp"
 #include "journaled_world.hpp"
@@ -35,6 +40,7 @@ void JournaledWorld::reserve_large(Model& model, keyspace::DatabaseKey key) {
 // A union of up to three filters, or one filter shrunk. The result takes the place of one of them, of another
 // value, or is under a key that was free.
 void JournaledWorld::remake(std::mt19937_64& random, Model& model) {
+  if (below(random, 3) == 0) return unite_windows(random, model);
   const std::uint32_t database = below(random, databases_used);
   const bool shrinks = below(random, 4) == 0;
   Found found;
@@ -79,6 +85,54 @@ void JournaledWorld::remake(std::mt19937_64& random, Model& model) {
     known.items.insert(of_part.items.begin(), of_part.items.end());
     if (part == key) known.deadline = of_part.deadline;
   }
+  auto& log = journal_->log(0);
+  keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
+  REQUIRE(mutator.remake({database, key}, *made, head, parts));
+  model[{database, std::string(key)}] = std::move(known);
+}
+
+// The filters that forget in one database that are like the first of them. Each has a clock of its own, and
+// the union that of the latest one.
+void JournaledWorld::unite_windows(std::mt19937_64& random, Model& model) {
+  const std::uint32_t database = below(random, databases_used);
+  std::vector<std::string_view> keys;
+  std::vector<const bloom::WindowFilter*> filters;
+  for (const char* const key : key_names) {
+    const auto* const filter = value::as<bloom::WindowFilter>(keyspace_.find({database, key}));
+    if (filter == nullptr || filter->options().of_last()) continue;
+    if (!filters.empty() && !(filters[0]->options() == filter->options())) continue;
+    keys.emplace_back(key);
+    filters.push_back(filter);
+  }
+  if (keys.empty()) return;
+  std::optional<std::size_t> continued = below(random, static_cast<std::uint32_t>(keys.size()));
+  std::string_view key = keys[*continued];
+  if (below(random, 2) == 0) key = key_names[below(random, key_names.size())];
+  if (key != keys[*continued]) continued = std::nullopt;
+  if (!continued && std::ranges::find(keys, key) != keys.end()) return;
+  ModelFilter known{.window = WindowModel{}};
+  WindowModel& of_union = *known.window;
+  for (const std::string_view part : keys) {
+    const ModelFilter& of_part = model[{database, std::string(part)}];
+    of_union.clock = std::max(of_union.clock, of_part.window->clock);
+    of_union.length = of_part.window->length;
+    for (const auto& [number, told] : of_part.window->told)
+      of_union.told[number] = std::max(of_union.told[number], told);
+    if (part == key) known.deadline = of_part.deadline;
+  }
+  auto whole = bloom::union_of(filters, continued, WallTime(std::chrono::milliseconds(of_union.clock)));
+  if (!whole) return;
+  (void)bloom::count_union(*whole, std::uint64_t{1} << 30);
+  auto made = bloom::WindowFilter::restore(whole->shape, roomy, value::FilledBy::load);
+  REQUIRE(made);
+  std::uint64_t bytes_done = 0;
+  REQUIRE(bloom::take_parts(**made, *whole, {}, bytes_done));
+  of_union.count = (*made)->item_count();
+  std::vector<keyspace::Part> parts;
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    parts.push_back({.key = keys[i], .extent = bloom::extent_of(whole->parts[i])});
+  const auto head = value::Frozen(*made).head();
+  if (head.size() + keyspace::encode_parts(parts).size() > remade_bytes_max) return;
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
   REQUIRE(mutator.remake({database, key}, *made, head, parts));

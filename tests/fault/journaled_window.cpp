@@ -85,14 +85,16 @@ void JournaledWorld::change_window(std::mt19937_64& random, Model& model) {
   ModelFilter& known = model[{key.database, name}];
   if (found == nullptr) {
     const bool last = below(random, 4) == 0;
+    // Half of them are alike, so that they can be united.
+    const bool usual = !last && below(random, 2) == 0;
     const bloom::WindowOptions options{
         .error_rate = no_error,
         .capacity = 16,
-        .expansion = last ? 0U : 1 + below(random, 2),
+        .expansion = last ? 0U : 1 + below(random, usual ? 1 : 2),
         .milliseconds = last ? 0 : window_ms,
-        .generations = 1 + below(random, 4),
+        .generations = usual ? 3 : 1 + below(random, 4),
         // With the last items, a renewal takes a place as well: replies do not tell.
-        .refresh = !last && below(random, 2) == 0};
+        .refresh = !last && !usual && below(random, 2) == 0};
     known = {.window = WindowModel{.clock = last ? 0 : clock_begin, .length = last ? 16 : window_ms}};
     REQUIRE(writers::create(mutator, key,
                             {.options = options, .items = views, .now = at(known.window->clock)}, outcomes));

@@ -147,6 +147,7 @@ class JournaledWorld {
   void change_mirror(std::mt19937_64& random, Model& model);
   // Makes a filter of the bits of others, or a smaller one of its own (journaled_remade.cpp).
   void remake(std::mt19937_64& random, Model& model);
+  void unite_windows(std::mt19937_64& random, Model& model);
   void reserve_large(Model& model, keyspace::DatabaseKey key);
   void switch_policy(std::mt19937_64& random);
   [[nodiscard]] storage::Snapshot take_snapshot(const std::function<void()>& interfere);

@@ -222,6 +222,9 @@ void write_newest(SimulatedDisk& disk) {
   journal.end_frame();
   change_as_in_version_14(mutator, keyspace);
   journal.end_frame();
+  journal.begin_segment();
+  change_as_in_version_15(mutator);
+  journal.end_frame();
   run_transaction(mutator, keyspace, journal, [&] { journal.begin_segment(); });
   journal.sync();
   journal.mark();
@@ -376,7 +379,7 @@ void require_journaled(const std::string& version, const std::vector<Expected>& 
   if (number_of(version) >= 8) {
     require_strings(filters.keyspace);
   } else {
-    CHECK(filters.keyspace.size(13) == 0);
+    CHECK(filters.keyspace.size(14) == 0);
   }
   if (number_of(version) >= 9) require_client_filters(filters.keyspace);
   if (number_of(version) >= 12) {
@@ -392,25 +395,28 @@ void require_journaled(const std::string& version, const std::vector<Expected>& 
   if (number_of(version) >= 14) {
     require_remade(filters.keyspace);
   } else {
-    CHECK(filters.keyspace.size(1) + filters.keyspace.size(6) == 0);
+    CHECK(filters.keyspace.size(6) == 0);
   }
+  if (number_of(version) >= 15) require_united_windows(filters.keyspace);
+  CHECK(filters.keyspace.size(1) == (number_of(version) >= 15 ? 4 : number_of(version) == 14 ? 2 : 0));
 }
 
 }  // namespace
 
 // Version 5 is what Sepal 0.1.0 wrote. Version 6 has a SYNCED, version 7 has groups of frames, version 8 has
 // strings, version 9 has bitmaps of clients, version 10 has an identity, version 11 names the kind of each
-// value that is made or changed, version 12 has filters that delete, version 13 those that forget, and
-// version 14 those made of others.
-TEST_CASE("data directories of versions 5 to 14 can be read, with adopted filters, mirrors and databases") {
+// value that is made or changed, version 12 has filters that delete, version 13 those that forget, version 14
+// those made of others, and version 15 those made of filters that forget.
+TEST_CASE("data directories of versions 5 to 15 can be read, with adopted filters, mirrors and databases") {
   const bloom::FilterOptions plain{.seed = 5};
   const bloom::FilterOptions of_source{.seed = 8};
   const bloom::FilterOptions of_target{.seed = 9};
   const bloom::FilterOptions foreign{
       .error_rate = 0.01, .capacity = 3, .expansion = 2, .hash = bloom::ItemHash::redisbloom};
   const bloom::FilterOptions full{.capacity = 1, .expansion = 0, .seed = 5};
-  const std::string version = GENERATE("version-5", "version-6", "version-7", "version-8", "version-9",
-                                       "version-10", "version-11", "version-12", "version-13", "version-14");
+  const std::string version =
+      GENERATE("version-5", "version-6", "version-7", "version-8", "version-9", "version-10", "version-11",
+               "version-12", "version-13", "version-14", "version-15");
   std::vector<Expected> more{{5, "moved", "moved", 3, 3, 1, plain},
                              {7, "swapped", "swapped", 3, 3, 1, plain},
                              {8, "whole", "whole", 5, 5, 1, of_target, 33'177'117'420'000},
@@ -450,7 +456,7 @@ TEST_CASE("files written today are equal to the newest golden files") {
   SimulatedDisk written;
   write_newest(written);
   SimulatedDisk committed;
-  read("version-14", committed);
+  read("version-15", committed);
   auto files = written.files();
   files.erase("data/LOCK");
   // The version of Sepal stands in the MANIFEST.

@@ -13,4 +13,8 @@ void change_as_in_version_14(sepal::keyspace::Mutator& mutator, sepal::keyspace:
 // Both databases are as these two have left them.
 void require_remade(const sepal::keyspace::Keyspace& keyspace);
 
+// From version 15 on, in the same: filters that forget.
+void change_as_in_version_15(sepal::keyspace::Mutator& mutator);
+void require_united_windows(const sepal::keyspace::Keyspace& keyspace);
+
 }  // namespace formats_test

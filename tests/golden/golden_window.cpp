@@ -24,11 +24,6 @@ constexpr std::uint32_t window_database = 4;
 constexpr keyspace::Deadline far_deadline = 33'177'117'420'000;
 constexpr std::uint64_t absent_items = 2000;
 
-// A filter with the default of four generations begins one in each of these seconds.
-WallTime at_second(int second) {
-  return WallTime(std::chrono::seconds(1'800'000'000 + second));
-}
-
 WindowOptions of_four_seconds(double error_rate, bool refresh) {
   return {.error_rate = error_rate,
           .capacity = 40,

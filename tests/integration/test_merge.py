@@ -12,7 +12,7 @@ from client import Client, Refused
 from daemon import DaemonTest, say, sized
 from workload import present_of
 
-KILLS = int(os.environ.get("SEPAL_MERGE_KILLS", sized("6", "24")))
+KILLS = int(os.environ.get("SEPAL_MERGE_KILLS", sized("10", "25")))
 SEED = int(os.environ.get("SEPAL_MERGE_SEED", str(random.randrange(1 << 32))))
 
 RATE = "0.01"
@@ -24,6 +24,8 @@ ADDED_FROM = 100_000_000
 APART = 10_000_000
 D, S1, S2, NEW = b"d", b"s:1", b"s:2", b"new"
 SHRUNK = CAPACITY // 4
+# So long that nothing is forgotten during a test.
+WINDOW = (b"WINDOW", b"3600")
 
 
 def feed(client, key, numbers):
@@ -71,9 +73,9 @@ class Adder(threading.Thread):
 class MergeCase(DaemonTest):
     arguments = ("--threads", "2", "--journal-segment", "4mb", "--journal-save-min", "4mb")
 
-    def reserve(self, client):
+    def reserve(self, client, *options):
         for key in D, S1, S2:
-            client.call("BF.RESERVE", key, RATE, CAPACITY)
+            self.assertEqual(client.call("BF.RESERVE", key, RATE, CAPACITY, *options), b"OK")
         feed(client, S1, range(ITEMS))
         feed(client, S2, range(ITEMS // 2, 2 * ITEMS))
 
@@ -120,6 +122,27 @@ class LoadTest(MergeCase):
         self.assertEqual(client.call("BF.INFO", D, "CAPACITY"), capacity)
         self.assertEqual(client.call("BF.CARD", D), card)
 
+    def test_no_added_item_is_lost_while_windows_are_merged_and_saved(self):
+        daemon = self.start(*self.arguments)
+        client = Client.of(daemon, self)
+        self.reserve(client, *WINDOW)
+        adders = self.begin_adders(daemon)
+        self.assertEqual(client.call("BF.MERGE", D, 2, S1, S2), b"OK")
+        self.assertEqual(client.call("BGSAVE")[:10], b"Background")
+        self.assertEqual(client.call("BF.MERGE", D, 1, S1), b"OK")
+        self.assertEqual(client.call("BF.MERGE", NEW, 2, S1, S2), b"OK")
+        time.sleep(0.1)
+        self.end(adders)
+        card = client.call("BF.CARD", D)
+        for _ in range(2):
+            self.check_added(client, adders)
+            for key in D, NEW:
+                self.assertEqual(found(client, key, range(2 * ITEMS)), 2 * ITEMS)
+            self.assertEqual(client.call("BF.CARD", D), card)
+            self.assertEqual(daemon.stop(), 0)
+            daemon = self.start(*self.arguments)
+            client = Client.of(daemon, self)
+
     def test_a_client_that_leaves_ends_its_merge_and_the_filter_can_be_merged_again(self):
         daemon = self.start(*self.arguments)
         client = Client.of(daemon, self)
@@ -147,9 +170,11 @@ class KilledMergeTest(MergeCase):
         directory = os.path.join(self.directory, str(number))
         daemon = self.start(*self.arguments, directory=directory)
         client = Client.of(daemon)
-        self.reserve(client)
+        to_itself, to_new = ("BF.MERGE", D, 2, S1, S2), ("BF.MERGE", NEW, 2, S1, S2)
+        request, options = [(to_itself, ()), (("BF.SHRINK", D, SHRUNK), ()), (to_new, ()),
+                            (to_itself, WINDOW), (to_new, WINDOW)][number % 5]
+        self.reserve(client, *options)
         adders = self.begin_adders(daemon)
-        request = [("BF.MERGE", D, 2, S1, S2), ("BF.SHRINK", D, SHRUNK), ("BF.MERGE", NEW, 2, S1, S2)][number % 3]
         answers = []
         asking = threading.Thread(target=self.ask, args=(client, request, answers))
         asking.start()
@@ -166,7 +191,7 @@ class KilledMergeTest(MergeCase):
         if answers:
             self.assertEqual(answers, [b"OK"])
             self.assertTrue(done, "an answered %s is not there" % request[0])
-        word = "%s %s" % (request[0], "there" if done else "not there")
+        word = " ".join([request[0], *(["of windows"] if options else []), "there" if done else "not there"])
         counts[word] = counts.get(word, 0) + 1
         self.assertEqual(daemon.stop(), 0)
 

@@ -11,6 +11,7 @@
 // item that is added to it. For an add this is one more kind of mirror.
 #pragma once
 
+#include <sepal/base/hash.hpp>
 #include <sepal/value/value.hpp>
 
 #include <algorithm>
@@ -54,8 +55,8 @@ struct Mirror {
 class Follower {
  public:
   virtual ~Follower() = default;
-  // Those of the items whose flag is set are new. Their bits are set.
-  virtual void added(std::span<const std::string_view> items, std::span<const bool> is_new) noexcept = 0;
+  // What a record has of new items (KindRow::add). Their bits are set.
+  virtual void added(std::span<const Fingerprint> entries) noexcept = 0;
 };
 
 // Guarded by the gate: const members are shared, the others exclusive.

@@ -228,10 +228,10 @@ struct KindRow {
   // --- values made of others ------------------------------------------------------------------------------
 
   // Makes a value whose image has this head, with the bits of these values of the kind, of each as much as
-  // `extent` says in the kind's own way: the layers of a filter, from the oldest on. No thread changes the
-  // structure of the values meanwhile; adds may or may not be in the new one. Outside the gate as well.
-  // Errors: damaged (no value of these parts has that head), too_large, out_of_memory, mapping_limit, io
-  // (given up). Null: the kind makes none.
+  // `extent` says: so many layers from the oldest on, 16 bits, and 16 bits of the kind's own. No thread
+  // changes the structure of the values meanwhile; adds may or may not be in the new one. Outside the gate as
+  // well. Errors: damaged (no value of these parts has that head), too_large, out_of_memory, mapping_limit,
+  // io (given up). Null: the kind makes none.
   struct Part {
     const Value* value = nullptr;
     std::uint32_t extent = 0;

@@ -13,6 +13,7 @@
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/bloom/foreign/rdb.hpp>
 #include <sepal/bloom/kind/window_kind.hpp>
+#include <sepal/bloom/window/unite.hpp>
 #include <sepal/value/module_payload.hpp>
 
 #include <algorithm>
@@ -310,6 +311,19 @@ Result<ValuePtr> apply(Value& value, std::uint8_t what, Bytes bytes, const value
   return ValuePtr();
 }
 
+Result<ValuePtr> make_of_parts(Bytes head, std::span<const value::KindRow::Part> parts,
+                               const value::Limits& limits, const value::GoOn& go_on) {
+  auto state = read_state(head, united_window_layers_max);
+  if (!state) return state.error();
+  const auto whole = recorded_union(std::move(*state), parts);
+  if (!whole) return whole.error();
+  auto filter = WindowFilter::restore(whole->shape, limits, value::FilledBy::load);
+  if (!filter) return filter.error();
+  std::uint64_t bytes_done = 0;
+  if (auto taken = take_parts(**filter, *whole, go_on, bytes_done); !taken) return taken.error();
+  return ValuePtr(std::move(*filter));
+}
+
 // --- what is told -----------------------------------------------------------------------------------------
 
 void tell_options(const WindowOptions& options, Figures& to) {
@@ -437,6 +451,7 @@ constexpr value::KindRow row{
     .apply = apply,
     .add = [](Value& value, std::span<const Fingerprint> records) { return in(value).repeat(records); },
     .add_refused = "from here on a filter that forgets has items in layers that it does not have",
+    .unite = make_of_parts,
     .tell = tell,
     .sentence = sentence,
     .tell_head = tell_head,

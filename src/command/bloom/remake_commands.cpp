@@ -25,7 +25,6 @@ namespace sepal::command {
 namespace {
 
 using bloom::Filter;
-using bloom::FilterPtr;
 using Words = std::span<const std::string_view>;
 
 // The bytes that are read with the gate closed: some hundred microseconds.
@@ -71,7 +70,7 @@ void answer_remake(resp::Reply& reply, const Result<void>& outcome) {
 // With the gate closed.
 Next remake(Context& context, RemakeRequest request) {
   std::uint64_t bytes = 0;
-  for (const FilterPtr& part : request.parts) bytes += part->byte_count();
+  for (const auto& part : request.parts) bytes += value::row_of(*part).byte_count(*part);
   if (bytes <= remade_at_once_max) {
     answer_remake(context.reply, Remaking(std::move(request)).make_now(context.changes));
     return Next::done;
@@ -94,17 +93,25 @@ Next remake(Context& context, RemakeRequest request) {
   return Next::wait;
 }
 
+bool is_filter(const value::Value& value) {
+  return value.kind() == value::Kind::bloom || value.kind() == value::Kind::window;
+}
+
 // Adds the filter of a key to the parts. False, answered: there is none.
 bool take_part(Context& context, std::string_view key, RemakeRequest& request) {
-  const auto [filter, refused] = find_counted_or_refuse<Filter>(context, key);
-  if (refused) return false;
+  value::Value* const filter = find_counted(context, key);
   if (filter == nullptr) {
     context.reply.error(text::filter_not_found);
-    return false;
+  } else if (!is_filter(*filter)) {
+    answer_other_kind(context.reply);
+  } else if (!request.parts.empty() && request.parts[0]->kind() != filter->kind()) {
+    context.reply.error(text::union_of_kinds);
+  } else {
+    request.part_keys.emplace_back(key);
+    request.parts.emplace_back(filter);
+    return true;
   }
-  request.part_keys.emplace_back(key);
-  request.parts.emplace_back(filter);
-  return true;
+  return false;
 }
 
 Next bf_merge(Context& context) {
@@ -115,9 +122,13 @@ Next bf_merge(Context& context) {
                         .key = std::string(context.words[1]),
                         .unites = true,
                         .replaces = options.override_present,
-                        .allowed = options.allowed};
-  const auto [present, refused] = find_or_refuse<Filter>(context, request.key);
-  if (refused) return Next::done;
+                        .allowed = options.allowed,
+                        .now = context.now};
+  const value::Value* const present = find(context, request.key);
+  if (present != nullptr && !is_filter(*present)) {
+    answer_other_kind(context.reply);
+    return Next::done;
+  }
   std::vector<std::string_view> keys(options.sources.begin(), options.sources.end());
   if (present != nullptr && !options.override_present) keys.emplace_back(request.key);
   std::ranges::sort(keys);
@@ -138,7 +149,9 @@ Next bf_shrink(Context& context) {
   RemakeRequest request{
       .database = context.client.database, .key = std::string(context.words[1]), .capacity = capacity};
   if (!take_part(context, request.key, request)) return Next::done;
-  if (!bloom::shape_shrunk(*request.parts[0], capacity)) return refuse(context, text::not_shrunk);
+  const auto* const filter = value::as<Filter>(request.parts[0].get());
+  if (filter == nullptr) return refuse(context, text::window_not_shrunk);
+  if (!bloom::shape_shrunk(*filter, capacity)) return refuse(context, text::not_shrunk);
   return context.alone ? remake(context, std::move(request)) : Next::need_alone;
 }
 

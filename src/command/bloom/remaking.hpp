@@ -15,33 +15,19 @@
 
 #include <sepal/base/mutex.hpp>
 #include <sepal/base/result.hpp>
-#include <sepal/bloom/filter/filter.hpp>
-#include <sepal/bloom/filter/image.hpp>
-#include <sepal/bloom/filter/unite.hpp>
 #include <sepal/command/run/adoptions.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/mutator.hpp>
 
 #include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
-namespace sepal::command {
+#include "command/bloom/uniting.hpp"
 
-struct RemakeRequest {
-  std::uint32_t database = 0;
-  std::string key;
-  std::vector<std::string> part_keys{};   // each once; the key itself among them: the filter goes on
-  std::vector<bloom::FilterPtr> parts{};  // what these keys name
-  bool unites = false;                    // else there is one part, to be shrunk
-  bool replaces = false;                  // what is under the key may be replaced
-  std::optional<double> allowed{};        // the error rate of a union
-  std::uint64_t capacity = 0;             // of a shrunk filter
-};
+namespace sepal::command {
 
 class Remaking final : public keyspace::Follower {
  public:
@@ -57,27 +43,21 @@ class Remaking final : public keyspace::Follower {
   // All of it at once, with the gate closed, for parts that are small together.
   [[nodiscard]] Result<void> make_now(keyspace::Mutator& changes);
 
-  void added(std::span<const std::string_view> items, std::span<const bool> is_new) noexcept override;
+  void added(std::span<const Fingerprint> entries) noexcept override;
 
  private:
   // With the gate closed.
   [[nodiscard]] Result<void> begin(const keyspace::Keyspace& keyspace);
   [[nodiscard]] Result<void> check(const keyspace::Keyspace& keyspace) const;
-  [[nodiscard]] bool set_counts(bloom::Filter& made) const;
 
-  [[nodiscard]] Result<void> count();
-  [[nodiscard]] Result<void> take_layer(bloom::Filter& made, std::uint32_t index, const JobContext& job);
-  // Too many items have come: nothing can be made of that.
-  [[nodiscard]] Result<void> take_followed(bloom::Filter& made);
+  // Too many items have come, or the filter has grown: nothing can be made of that.
+  [[nodiscard]] Result<void> take_followed(value::Value& made);
+  [[nodiscard]] const value::Value& continued() const { return *request_.parts[*request_.continued]; }
 
   RemakeRequest request_;
-  std::optional<std::size_t> continued_;    // the part under the key itself
-  bloom::ImageHeader shape_;                // with the counts of `make`
-  std::vector<bloom::PartLayers> layers_;   // of each part; what is read of it
-  std::vector<std::uint64_t> counts_then_;  // of the continued part's layers, when shape_ was counted
+  std::unique_ptr<Uniting> uniting_;
   bool following_ = false;
   bool takes_long_ = false;
-  std::uint64_t bytes_done_ = 0;
 
   Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.
   std::vector<Fingerprint> followed_ SEPAL_GUARDED_BY(mutex_);

@@ -173,8 +173,14 @@ class WindowFilter final : public value::Value {
   [[nodiscard]] bool fresh() const;
   void small_pages(std::vector<value::SmallPages>& to) const;
   [[nodiscard]] const WindowLayer& layer(std::uint32_t index) const { return *layers_[index]; }
+  // Oldest first. Who has them keeps them.
+  [[nodiscard]] const std::vector<std::shared_ptr<WindowLayer>>& layers() const { return layers_; }
   // The latest generation that an add has reached.
   [[nodiscard]] std::uint64_t newest_generation() const { return newest_.load(std::memory_order_acquire); }
+  // That of this time, or the latest one if that is later.
+  [[nodiscard]] std::uint64_t generation_at(WallTime now) const;
+  // The items of the generation that this lane has.
+  [[nodiscard]] std::uint64_t items_of(std::uint32_t lane) const;
 
  private:
   class FrozenLayers;
@@ -187,7 +193,6 @@ class WindowFilter final : public value::Value {
     return sepal::fingerprint_of(item, options_.seed).low;
   }
   [[nodiscard]] WindowLayer& newest_layer() const { return *layers_.back(); }
-  [[nodiscard]] std::uint64_t generation_at(WallTime now) const;
   std::uint64_t reach(std::uint64_t generation);
   [[nodiscard]] SpinLock& lock_of(std::uint64_t hash) const;
   template <class Load>
@@ -201,7 +206,6 @@ class WindowFilter final : public value::Value {
   [[nodiscard]] std::uint64_t next_capacity() const;
   [[nodiscard]] bool has_layer_number() const;
   void count_items(std::uint32_t lane, std::uint64_t count);
-  [[nodiscard]] std::uint64_t items_of(std::uint32_t lane) const;
   [[nodiscard]] bool is_old(const WindowLayer& layer) const;
   [[nodiscard]] std::vector<double> rates_by_age() const;
   void share_out_stripes();

@@ -201,6 +201,10 @@ inline constexpr std::string_view names_too_long = "ERR the names of the filters
 inline constexpr std::string_view union_of_mirrored =
     "ERR the destination is the source of a mirror, whose target would lack the items: say BF.MIRROR "
     "destination OFF first";
+inline constexpr std::string_view union_of_kinds =
+    "ERR a filter with a window cannot be united with one without";
+inline constexpr std::string_view window_not_shrunk =
+    "ERR a filter with a window cannot be shrunk: reserve another one, and add to both for one window";
 inline constexpr std::string_view not_shrunk =
     "ERR the filter cannot be smaller: its items need their room, or its size has no such part";
 inline constexpr std::string_view bitmap_incomplete = "ERR SCHEME and CAPACITY must be given";
