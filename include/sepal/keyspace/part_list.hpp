@@ -13,10 +13,15 @@ namespace sepal::keyspace {
 
 struct Part {
   std::string_view key;
-  std::uint32_t extent = 0;  // what the kind says (KindRow::unite)
+  std::uint32_t extent = 0;  // KindRow::Part
 
   friend bool operator==(const Part&, const Part&) = default;
 };
+
+// How many layers of the part were taken.
+[[nodiscard]] constexpr std::uint32_t layers_of(const Part& part) {
+  return part.extent & 0xffff;
+}
 
 // Beside the bytes of the key.
 inline constexpr std::size_t part_head_bytes = 8;

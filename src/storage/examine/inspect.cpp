@@ -70,7 +70,8 @@ void tell(Fact& fact, std::string_view name, format::BytesHead /*shape*/, std::s
   if (name == "head") return add_image(fact, bytes);
   const auto parts = keyspace::decode_parts(bytes);
   if (!parts) return;
-  for (const keyspace::Part& part : *parts) fact.text("part", part.key);
+  for (const keyspace::Part& part : *parts)
+    fact.text("part", part.key).number("part_layers", keyspace::layers_of(part));
 }
 
 void tell(Fact& fact, std::string_view name, format::OtherDatabase /*shape*/, std::uint32_t database) {

@@ -1,11 +1,18 @@
 #include <sepal/base/gate.hpp>
+#include <sepal/bloom/filter/image.hpp>
+#include <sepal/bloom/filter/unite.hpp>
+#include <sepal/keyspace/mutator.hpp>
+#include <sepal/keyspace/part_list.hpp>
 #include <sepal/storage/examine/examine.hpp>
 #include <sepal/storage/replay/replay.hpp>
+
+#include <algorithm>
 
 #include "support/catch.hpp"
 #include "support/generation_files.hpp"
 #include "support/journal_files.hpp"
 #include "support/storage_fixture.hpp"
+#include "support/values.hpp"
 #include "unit/storage/examined_directory.hpp"
 
 namespace examine_test {
@@ -160,6 +167,27 @@ TEST_CASE("inspect prints what each kind of file holds") {
   CHECK(contains(journal.back(), "end offset=" + std::to_string(directory.torn_from)));
   const auto json = inspected(directory.files, "data/journal-000000000001", true);
   CHECK(json[4] == R"({"what":"added","database":1,"key":"recorded","items":1})");
+}
+
+TEST_CASE("inspect tells of which filters one is made, and of how many layers of each") {
+  test::Filters filters;
+  filters.add(0, "one", 5, {.error_rate = 0.1, .capacity = 4, .seed = 1});
+  filters.add(0, "two", 3, {.error_rate = 0.1, .capacity = 4, .seed = 1});
+  test::JournalFiles journal(0, 4096);
+  keyspace::Mutator mutator(filters.keyspace, &journal);
+  const bloom::Filter& one = *filter_at(filters.keyspace, {.database = 0, .key = "one"});
+  const auto made =
+      bloom::unite(bloom::header_of(one), std::vector<bloom::PartLayers>{one.layers()}, test::roomy, {});
+  REQUIRE(made);
+  const std::vector<keyspace::Part> parts{{.key = "one", .extent = 2}, {.key = "two", .extent = 0x7'0001}};
+  REQUIRE(
+      mutator.remake({.database = 0, .key = "union"}, *made, bloom::encode(bloom::header_of(one)), parts));
+  journal.end_frame();
+  const auto lines = inspected(journal.files(), journal.files().begin()->first);
+  const auto remade = std::ranges::find_if(
+      lines, [](const std::string& line) { return line.starts_with("remade database=0 key=\"union\""); });
+  REQUIRE(remade != lines.end());
+  CHECK(contains(*remade, " part=\"one\" part_layers=2 part=\"two\" part_layers=1"));
 }
 
 TEST_CASE("inspect escapes keys, prints the part before damage, and refuses other files") {
