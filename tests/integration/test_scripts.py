@@ -31,8 +31,8 @@ class ScriptsTest(unittest.TestCase):
         (self.bin / name).write_text("#!/bin/sh\n%s\n" % script, encoding="utf-8")
         (self.bin / name).chmod(0o755)
 
-    def run_script(self, name, *arguments):
-        done = subprocess.run([str(self.root / "scripts" / name), *arguments], env={"PATH": str(self.bin)},
+    def run_script(self, name, *arguments, **environment):
+        done = subprocess.run([str(self.root / "scripts" / name), *arguments], env={"PATH": str(self.bin), **environment},
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
         self.assertFalse((self.root / "build").exists(), "%s %s: built something" % (name, arguments))
         return done
@@ -95,6 +95,19 @@ class ScriptsTest(unittest.TestCase):
         done = self.run_script("install-dependencies", "--arm64", "--print")
         # Boost is looked for in the folders of the system, not among the packages.
         self.assertRegex(done.stdout, r"\Alibzstd-dev:arm64\n(libboost-dev:arm64\nlibboost-context-dev:arm64\n)?\Z")
+
+    def test_ubuntu_has_all_packages_that_are_asked_for_there(self):
+        self.provide("apt-get", "exit 1")
+        self.provide("apt-cache", "echo '  Candidate: 1.83'")
+        self.provide("dpkg", 'case $1 in --print-architecture) echo amd64 ;; esac')
+        self.provide("dpkg-query", "exit 1")  # nothing is installed
+        (self.root / "os-release").write_text("VERSION_CODENAME=noble\n", encoding="utf-8")
+        done = self.run_script("install-dependencies", "--packages", "--clients", "--arm64", "--print", SEPAL_OS_RELEASE=str(self.root / "os-release"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        asked_for = {name.removesuffix(":arm64") for name in done.stdout.split()}
+        self.assertIn("clang-tidy-14", asked_for)
+        known = pathlib.Path(__file__).with_name("noble-packages.txt").read_text(encoding="utf-8").splitlines()
+        self.assertEqual(asked_for - {name for name in known if not name.startswith("#")}, set())
 
     def test_nothing_is_printed_or_installed_when_nothing_is_missing(self):
         self.provide_packages()
