@@ -1,9 +1,7 @@
 // Filters that are made of the bits of others.
 #include <sepal/bloom/filter/image.hpp>
 #include <sepal/bloom/filter/unite.hpp>
-#include <sepal/bloom/window/unite.hpp>
 #include <sepal/keyspace/part_list.hpp>
-#include <sepal/value/image.hpp>
 #include <sepal/writers/bloom_writer.hpp>
 
 #include <chrono>
@@ -13,6 +11,7 @@
 #include "journaled_world.hpp"
 #include "support/catch.hpp"
 #include "support/storage_fixture.hpp"
+#include "support/united_windows.hpp"
 #include "support/values.hpp"
 
 namespace sepal::test {
@@ -120,22 +119,14 @@ void JournaledWorld::unite_windows(std::mt19937_64& random, Model& model) {
       of_union.told[number] = std::max(of_union.told[number], told);
     if (part == key) known.deadline = of_part.deadline;
   }
-  auto whole = bloom::union_of(filters, continued, WallTime(std::chrono::milliseconds(of_union.clock)));
-  if (!whole) return;
-  (void)bloom::count_union(*whole, std::uint64_t{1} << 30);
-  auto made = bloom::WindowFilter::restore(whole->shape, roomy, value::FilledBy::load);
-  REQUIRE(made);
-  std::uint64_t bytes_done = 0;
-  REQUIRE(bloom::take_parts(**made, *whole, {}, bytes_done));
-  of_union.count = (*made)->item_count();
-  std::vector<keyspace::Part> parts;
-  for (std::size_t i = 0; i < keys.size(); ++i)
-    parts.push_back({.key = keys[i], .extent = bloom::extent_of(whole->parts[i])});
-  const auto head = value::Frozen(*made).head();
-  if (head.size() + keyspace::encode_parts(parts).size() > remade_bytes_max) return;
+  const auto united =
+      test::unite_windows(filters, keys, continued, WallTime(std::chrono::milliseconds(of_union.clock)));
+  if (!united || united->head.size() + keyspace::encode_parts(united->parts).size() > remade_bytes_max)
+    return;
+  of_union.count = value::as<bloom::WindowFilter>(*united->made).item_count();
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
-  REQUIRE(mutator.remake({database, key}, *made, head, parts));
+  REQUIRE(mutator.remake({database, key}, united->made, united->head, united->parts));
   model[{database, std::string(key)}] = std::move(known);
 }
 

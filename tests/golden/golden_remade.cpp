@@ -1,8 +1,6 @@
 #include "golden_remade.hpp"
 
 #include <sepal/bloom/filter/unite.hpp>
-#include <sepal/bloom/window/unite.hpp>
-#include <sepal/value/image.hpp>
 #include <sepal/writers/bloom_writer.hpp>
 #include <sepal/writers/window_writer.hpp>
 
@@ -14,6 +12,7 @@
 #include "golden_window.hpp"
 #include "support/catch.hpp"
 #include "support/storage_fixture.hpp"
+#include "support/united_windows.hpp"
 #include "support/values.hpp"
 
 namespace formats_test {
@@ -91,17 +90,9 @@ void unite_windows(keyspace::Mutator& mutator, std::string_view name, std::optio
   std::vector<const bloom::WindowFilter*> filters;
   for (const auto each : names)
     filters.push_back(mutator.keyspace().find_as<bloom::WindowFilter>(window_key(each)));
-  auto whole = bloom::union_of(filters, continued, at_second(second));
-  REQUIRE(whole);
-  (void)bloom::count_union(*whole, bloom::measured_bytes_max);
-  const auto made = bloom::WindowFilter::restore(whole->shape, roomy, value::FilledBy::load);
-  REQUIRE(made);
-  std::uint64_t bytes_done = 0;
-  REQUIRE(bloom::take_parts(**made, *whole, {}, bytes_done));
-  std::vector<keyspace::Part> parts;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    parts.push_back({.key = names[i], .extent = bloom::extent_of(whole->parts[i])});
-  REQUIRE(mutator.remake(window_key(name), *made, value::Frozen(*made).head(), parts));
+  const auto united = test::unite_windows(filters, names, continued, at_second(second));
+  REQUIRE(united);
+  REQUIRE(mutator.remake(window_key(name), united->made, united->head, united->parts));
 }
 
 // It knows these items then, and no others of the first 30.

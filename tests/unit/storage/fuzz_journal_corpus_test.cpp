@@ -3,11 +3,13 @@
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
 #include <sepal/writers/bloom_writer.hpp>
+#include <sepal/writers/window_writer.hpp>
 
 #include "support/catch.hpp"
 #include "support/generation_files.hpp"
 #include "support/journal_files.hpp"
 #include "support/storage_fixture.hpp"
+#include "support/united_windows.hpp"
 #include "support/values.hpp"
 
 namespace fuzz_journal_corpus_test {
@@ -130,6 +132,33 @@ std::vector<Sample> samples() {
       journal.end_frame();
     }
   };
+  // Unions of filters that forget, of which one goes on.
+  const auto windows = [&](test::JournalFiles& journal, keyspace::Mutator& mutator,
+                           keyspace::Keyspace& /*keyspace*/) {
+    const std::vector<std::string_view> names{"one", "two"};
+    const WallTime now{std::chrono::seconds(1'800'000'000)};
+    std::vector<const bloom::WindowFilter*> filters;
+    std::vector<bloom::Filter::AddOutcome> outcomes;
+    for (const std::string_view& name : names) {
+      const auto made = sepal::writers::create(
+          mutator, {.database = 0, .key = name},
+          {.options = {.error_rate = 0.1, .capacity = 4, .milliseconds = 4000, .seed = 1},
+           .items = {&name, 1},
+           .now = now},
+          outcomes);
+      REQUIRE(made);
+      filters.push_back(*made);
+    }
+    journal.end_frame();
+    for (const std::string_view name : {"union", "two"}) {
+      journal.begin_segment();
+      const auto continued = name == "two" ? std::optional<std::size_t>(1) : std::nullopt;
+      const auto united = test::unite_windows(filters, names, continued, now);
+      static_cast<void>(
+          mutator.remake({.database = 0, .key = name}, united->made, united->head, united->parts));
+      journal.end_frame();
+    }
+  };
   std::vector<Sample> samples;
   for (const bool generation : {false, true}) {
     const std::string behind = generation ? "-generation" : "";
@@ -139,6 +168,7 @@ std::vector<Sample> samples() {
     samples.push_back({"deadlines" + behind, files_with(deadlines, generation)});
     samples.push_back({"groups" + behind, files_with(groups, generation)});
     samples.push_back({"remade" + behind, files_with(remade, generation)});
+    samples.push_back({"windows" + behind, files_with(windows, generation)});
   }
   return samples;
 }
