@@ -39,7 +39,7 @@ def require_root_and(*programs):
 def run(*words, **options):
     """Runs a program that must succeed. Returns what it prints."""
     done = subprocess.run([str(word) for word in words], stdin=options.pop("stdin", subprocess.DEVNULL), stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=SECONDS_MAX, check=False, **options)
+                          stderr=subprocess.STDOUT, text=True, timeout=options.pop("timeout", SECONDS_MAX), check=False, **options)
     if done.returncode:
         raise AssertionError("%s: exit status %d\n%s" % (" ".join(map(str, words)), done.returncode, done.stdout[-4000:]))
     return done.stdout
@@ -51,27 +51,36 @@ def release():
     return dict(line.split("=", 1) for line in lines if "=" in line).get("VERSION_CODENAME", "").strip('"')
 
 
-def base():
-    """The archive of a minimal system, from the mirror that this machine uses. Another test that needs it waits."""
+def base(named=None):
+    """The archive of a minimal system, of this release or of another one of Debian, from the mirror that this machine uses.
+    Another test that needs it waits."""
+    named = named or release()
+    return kept("base-%s.tar" % named, lambda archive: make_base(archive, named))
+
+
+def kept(name, make):
+    """A file of the build folder that make(path) makes once."""
     folder = BUILD / "packages"
     folder.mkdir(exist_ok=True)
-    archive = folder / ("base-%s.tar" % release())
-    with open(folder / "lock", "w", encoding="utf-8") as lock:
+    path = folder / name
+    with open(path.with_suffix(".lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not archive.exists():
-            make_base(archive)
-    return archive
+        if not path.exists():
+            make(path)
+    return path
 
 
-def make_base(archive):
+def make_base(archive, named):
     targets = run("apt-get", "indextargets", "--format", "$(ORIGIN) $(SITE) $(RELEASE) $(COMPONENT)", "Created-By: Packages")
     lines = ["deb " + line.split(" ", 1)[1] for line in sorted(set(targets.splitlines()))
              if line.startswith(("Debian ", "Ubuntu ")) and line.split()[2].startswith(release())]
+    if named != release():
+        lines = sorted({"deb %s %s %s" % (line.split()[1], named, line.split()[3]) for line in lines if line.split()[2] == release()})
     if not lines:
         skip("this machine has no lists of packages; apt-get update reads them")
     unfinished = archive.with_suffix(".unfinished.tar")
     started = time.monotonic()
-    done = subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", release(), unfinished, "-"], input="\n".join(lines), text=True,
+    done = subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", named, unfinished, "-"], input="\n".join(lines), text=True,
                           capture_output=True, timeout=SECONDS_MAX, check=False)
     if done.returncode:
         print(done.stderr[-2000:])
@@ -80,9 +89,9 @@ def make_base(archive):
     print("a base system was made in %.0f s" % (time.monotonic() - started))
 
 
-def unpack(folder):
+def unpack(folder, archive=None):
     """A system of its own in a new folder. Its apt knows what the mirror has now."""
-    archive = base()
+    archive = archive or base()
     folder.mkdir()
     run("tar", "--extract", "--file", archive, "--directory", folder)
     # By it programs there find the address of the mirror.

@@ -1,6 +1,8 @@
-"""The Debian package in a plain Debian: installed with its dependencies, upgraded, removed, purged."""
+"""The Debian package in a plain Debian: installed with its dependencies, upgraded, removed, purged. With the argument
+`debian13`, in Debian 13, where it is built first."""
 
 import atexit
+import functools
 import os
 import pathlib
 import shutil
@@ -10,13 +12,20 @@ import sys
 import tempfile
 import unittest
 
+import debian13
 import systems
 
 sys.path.append(str(systems.ROOT / "tests" / "integration"))
 systems.require_root_and("mmdebstrap", "chroot", "dpkg-shlibdeps", "lintian")
 FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="sepal-debian-"))
 atexit.register(shutil.rmtree, FOLDER)
-SYSTEM = systems.unpack(FOLDER / "system")
+ON_DEBIAN_13 = "debian13" in sys.argv
+if ON_DEBIAN_13:
+    sys.argv.remove("debian13")
+    BUILDER = debian13.builder()
+    SYSTEM = systems.unpack(FOLDER / "system", systems.base(debian13.RELEASE))
+else:
+    SYSTEM = systems.unpack(FOLDER / "system")
 os.environ["SEPALD"] = systems.server_script(FOLDER / "sepald", SYSTEM, "sepal:sepal")
 
 from client import Client  # noqa: E402: it starts the sepald that is named above
@@ -45,8 +54,9 @@ def owner_of(path):
 class DebianTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.package = systems.package(FOLDER)
-        cls.newer = systems.package(FOLDER, NEWER)
+        made = functools.partial(*((debian13.package, BUILDER) if ON_DEBIAN_13 else (systems.package, FOLDER)))
+        cls.package = made()
+        cls.newer = made(NEWER)
 
     def serve(self, *arguments):
         """The server of the package, with its configuration, as its user."""
