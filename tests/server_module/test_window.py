@@ -180,9 +180,10 @@ class FileTest(WindowTest):
         client = self.client_of(self.start())
         self.assertEqual(self.digests(client, has), before)
         self.check(client, has)
+        # One item in a hundred is taken for a known one, and the seeds differ from run to run.
         for key in has:
-            self.assertEqual(client.call("BF.ADD", key, "new"), 1)
-        self.assertEqual(client.call("BF.EXISTS", "last", "last/0"), 0)
+            self.assertGreater(sum(client.call("BF.MADD", key, *["new/%d" % i for i in range(40)])), 30, key)
+        self.assertLess(sum(client.call("BF.MEXISTS", "last", *["last/%d" % i for i in range(40)])), 10)
 
     def test_append_only_files_and_kills(self):
         for preamble, fsync in (("yes", "no"), ("no", "always")):
