@@ -120,14 +120,15 @@ void add(benchmark::State& state) {
 }
 
 void sizes(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgNames({"capacity", "batch"})->ArgsProduct({{1'000'000, 100'000'000}, {1, 100}});
+  benchmark->ArgNames({"capacity", "batch"})
+      ->ArgsProduct({{1'000'000, 100'000'000}, {1, 2, 4, 8, 16, 32, 100}});
 }
 BENCHMARK(add)->Apply(sizes);
 BENCHMARK_CAPTURE(present, one_layer, Kind::whole)->Apply(sizes);
 BENCHMARK_CAPTURE(absent, one_layer, Kind::whole)->Apply(sizes);
 
 void grown_sizes(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgNames({"items", "batch"})->ArgsProduct({{1'000'000, 10'000'000}, {1, 100}});
+  benchmark->ArgNames({"items", "batch"})->ArgsProduct({{1'000'000, 10'000'000}, {1, 2, 4, 8, 16, 32, 100}});
 }
 BENCHMARK_CAPTURE(present, grown, Kind::grown)->Apply(grown_sizes);
 BENCHMARK_CAPTURE(absent, grown, Kind::grown)->Apply(grown_sizes);

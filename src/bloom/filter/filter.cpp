@@ -117,13 +117,6 @@ Error over_limit() {
   return fail(Errc::too_large, "the filter would exceed the memory it may take");
 }
 
-bool known(const LayerStack& layers, const Fingerprint& fingerprint) {
-  // The newest layer first: it usually holds the most items.
-  for (std::uint32_t index = layers.size(); index-- > 0;)
-    if (layers[index].contains(fingerprint)) return true;
-  return false;
-}
-
 }  // namespace
 
 Filter::Filter(const FilterOptions& options)
@@ -276,10 +269,10 @@ void Filter::set_item_counts(std::span<const LayerState> layers) {
 void Filter::contains(std::span<const std::string_view> items, std::span<bool> present) const {
   SEPAL_ASSERT(items.size() == present.size(), "there is one answer for each item");
   const LayerStack layers = stack();
-  // One item in one layer is tested at once: there is no other work to overlap its wait with.
-  if (items.size() == 1 && layers.size() == 1) {
-    present[0] = hash() == ItemHash::xxh3 ? layers[0].contains(sepal::fingerprint_of(items[0], seed_))
-                                          : foreign_contains(items[0]);
+  // One item is tested at once: there is no other work to overlap its wait with.
+  if (items.size() == 1) {
+    present[0] = hash() == ItemHash::xxh3 ? layers.hold(sepal::fingerprint_of(items[0], seed_))
+                                          : foreign_contains(layers, items[0]);
     return;
   }
   // The windows only tell which items are absent.
@@ -307,10 +300,8 @@ bool Filter::in_bitmap(std::string_view item) const {
   return hash() == ItemHash::xxh3_above_bitmap && first().holds(item);
 }
 
-// For a filter of one layer.
-bool Filter::foreign_contains(std::string_view item) const {
-  if (hash() == ItemHash::xxh3_above_bitmap) return in_bitmap(item);
-  return first().contains(fingerprint(item));
+bool Filter::foreign_contains(const LayerStack& layers, std::string_view item) const {
+  return in_bitmap(item) || layers.hold(fingerprint(item));
 }
 
 bool Filter::try_add_foreign(std::string_view item, bool& added, AddRecorder* recorder) {
@@ -330,12 +321,12 @@ bool Filter::try_add(const Fingerprint& item, bool& added, AddRecorder* recorder
   const LayerStack layers = stack();
   Layer& newest = layers.newest();
   added = false;
-  // Before known(), whose read would map the system's page of zeros.
+  // Before the look-up, whose read would map the system's page of zeros.
   if (newest.fresh()) [[unlikely]]
     newest.touch(item);
   // Where nothing was added yet, there is nothing to look up: the bits alone tell what is new.
   const bool untouched = layers.size() == 1 && newest.small_and_empty();
-  if (!untouched && known(layers, item)) return true;
+  if (!untouched && layers.hold(item)) return true;
   // begin() comes before the first bit is set. Otherwise another worker could read the bit, answer "known",
   // and not wait for the record of this add (WorkerLog::seal_record).
   if (recorder != nullptr && !recorder->begin()) return false;
@@ -426,7 +417,7 @@ Filter::AddOutcome Filter::add_alone(std::string_view item, const FilterLimits& 
 }
 
 Filter::AddOutcome Filter::add_alone(const Fingerprint& item, const FilterLimits& limits, PlanMemo* plans) {
-  if (known(stack(), item)) return {};
+  if (stack().hold(item)) return {};
   // This thread is alone, so no other add has claimed room.
   if (find_room() != Room::some) {
     Limbo at_once(nullptr);

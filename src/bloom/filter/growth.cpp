@@ -61,7 +61,7 @@ Filter::Refusal Filter::grow(const FilterLimits& limits, PlanMemo* plans, Limbo&
   if (!plan || Layer::footprint(*plan) > bytes_max) return Refusal::too_large;
   auto layer = Layer::create(*plan, 0, Paging::small);
   if (!layer) return Refusal::out_of_memory;
-  auto list = LayerList::create(younger_.load(std::memory_order_relaxed), **layer);
+  auto list = LayerList::create(younger_.load(std::memory_order_relaxed), first(), **layer);
   if (list == nullptr) return Refusal::out_of_memory;
   if (tell) tell(*plan);
   publish(std::move(*layer), std::move(list), limbo);
@@ -76,7 +76,7 @@ std::uint64_t Filter::bytes_with_place() const {
 
 // For a filter that no other thread knows.
 Result<void> Filter::append(std::unique_ptr<Layer> layer) {
-  auto list = LayerList::create(younger_.load(std::memory_order_relaxed), *layer);
+  auto list = LayerList::create(younger_.load(std::memory_order_relaxed), first(), *layer);
   if (list == nullptr) return fail(Errc::out_of_memory, "the system refused the memory of a list of layers");
   Limbo at_once(nullptr);
   publish(std::move(layer), std::move(list), at_once);

@@ -44,8 +44,9 @@ bool is_small(const LayerPlan& plan) {
          plan.probe_count <= std::numeric_limits<std::uint8_t>::max();
 }
 
-// So many layers are asked together. Few filters have more layers; then they are asked in parts.
-constexpr std::uint32_t layers_together_max = 32;
+std::size_t bytes_of_list(std::size_t count) {
+  return sizeof(LayerList) + (count + 1) * sizeof(Blocks) + count * sizeof(void*);
+}
 
 // What a client's bitmap shows to a look-up by fingerprint: a block whose bits are never set. So the kernels
 // pass such a layer without a test of their own (decisions/0030). All such layers share the word, because no
@@ -459,21 +460,27 @@ double Layer::fill(std::uint64_t sample_bytes_max) const {
   return static_cast<double>(set_bits) / static_cast<double>(sample_count * word_bits);
 }
 
-// The pointers follow the object: they are found with one line of memory less than in a vector.
-std::unique_ptr<LayerList> LayerList::create(const LayerList* before, Layer& newest) {
+std::unique_ptr<LayerList> LayerList::create(const LayerList* before, const Layer& first, Layer& newest) {
   const std::span<Layer* const> older = before == nullptr ? std::span<Layer* const>() : before->layers();
   const std::size_t count = older.size() + 1;
-  void* const place = value::heap_allocate(sizeof(LayerList) + count * sizeof(void*));
+  void* const place = value::heap_allocate(bytes_of_list(count));
   if (place == nullptr) return nullptr;
   std::unique_ptr<LayerList> list(::new (place) LayerList(count));
-  auto** const layers = reinterpret_cast<Layer**>(list.get() + 1);
+  auto* blocks = reinterpret_cast<Blocks*>(list.get() + 1);
+  std::construct_at(blocks++, newest.blocks());
+  if (before == nullptr) {
+    std::construct_at(blocks++, first.blocks());
+  } else {
+    blocks = std::uninitialized_copy(before->blocks().begin(), before->blocks().end(), blocks);
+  }
+  auto** const layers = reinterpret_cast<Layer**>(blocks);
   std::uninitialized_copy(older.begin(), older.end(), layers);
   std::construct_at(layers + older.size(), &newest);
   return list;
 }
 
 std::uint64_t LayerList::footprint(std::size_t count) {
-  return count == 0 ? 0 : value::heap_footprint(sizeof(LayerList) + count * sizeof(void*));
+  return count == 0 ? 0 : value::heap_footprint(bytes_of_list(count));
 }
 
 void LayerList::operator delete(void* allocated) {
@@ -482,23 +489,19 @@ void LayerList::operator delete(void* allocated) {
 
 void LayerStack::prefetch(std::uint32_t count, const Pending& pending) const {
   // The newest layer first, in the order in which find() asks.
-  for (std::uint32_t index = count; index-- > 0;) {
-    const BlockPrefetch prefetch((*this)[index].blocks());
-    if (!prefetch.worth_it()) continue;
-    for (std::size_t i = 0; i < pending.count; ++i) prefetch(pending.low[i]);
-  }
+  with_blocks(count, [&](std::span<const Blocks> layers) {
+    for (const Blocks& blocks : layers) {
+      const BlockPrefetch prefetch(blocks);
+      if (!prefetch.worth_it()) continue;
+      for (std::size_t i = 0; i < pending.count; ++i) prefetch(pending.low[i]);
+    }
+  });
   // GCC drops calls of a function that does nothing but prefetch.
   asm volatile("");
 }
 
 void LayerStack::find(std::uint32_t count, Pending& pending) const {
-  std::array<Blocks, layers_together_max> blocks;
-  while (count > 0 && pending.count > 0) {
-    const std::uint32_t part = std::min(count, layers_together_max);
-    for (std::uint32_t i = 0; i < part; ++i) blocks[i] = (*this)[count - 1 - i].blocks();
-    find_items(std::span(blocks).first(part), pending);
-    count -= part;
-  }
+  with_blocks(count, [&](std::span<const Blocks> layers) { find_items(layers, pending); });
 }
 
 // --- a layer as savers and tools see it -------------------------------------------------------------------

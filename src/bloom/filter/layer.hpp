@@ -210,37 +210,52 @@ inline bool Layer::contains(const Fingerprint& fingerprint) const {
   return holds_item(blocks(), fingerprint);
 }
 
-// The layers of a filter above its first one, oldest first. It never changes: a filter that grows gets
-// another list, because other threads may be reading this one.
+// The layers of a filter above its first one, and the shapes of all. It never changes: a filter that grows
+// gets another list, because other threads may be reading this one.
 class LayerList {
  public:
-  // The layers of `before`, which may be null, and one more. Null when the system refuses the memory.
-  static std::unique_ptr<LayerList> create(const LayerList* before, Layer& newest);
-  // The memory of a list of so many layers.
+  // The layers of `before` and one more; without `before`, the first layer and one more. Null when the system
+  // refuses the memory.
+  static std::unique_ptr<LayerList> create(const LayerList* before, const Layer& first, Layer& newest);
+  // The memory of a list of so many layers above the first one.
   static std::uint64_t footprint(std::size_t count);
   static void operator delete(void* allocated);
 
+  // Oldest first.
   [[nodiscard]] std::span<Layer* const> layers() const {
-    return {std::launder(reinterpret_cast<Layer* const*>(this + 1)), count_};
+    return {std::launder(reinterpret_cast<Layer* const*>(blocks().data() + count_ + 1)), count_};
+  }
+  // Those of all layers, newest first: the look-up of one item reads no layer, but these and the bits.
+  [[nodiscard]] std::span<const Blocks> blocks() const {
+    return {std::launder(reinterpret_cast<const Blocks*>(this + 1)), count_ + 1};
   }
 
  private:
   explicit LayerList(std::size_t count) : count_(count) {}
-  std::size_t count_;  // The pointers follow this object.
+  std::size_t count_;  // The blocks follow this object, and the pointers follow them.
 };
+
+static_assert(sizeof(LayerList) % alignof(Blocks) == 0 && sizeof(Blocks) % alignof(Layer*) == 0);
 
 // A filter's layers by index, 0 being the oldest. Layers that are appended later are not in it. Valid inside
 // the gate.
 class LayerStack {
  public:
-  LayerStack(Layer& first, std::span<Layer* const> younger) : first_(first), younger_(younger) {}
+  // `younger` is null where there is one layer.
+  LayerStack(Layer& first, const LayerList* younger) : first_(first), younger_(younger) {}
 
-  [[nodiscard]] std::uint32_t size() const { return 1 + static_cast<std::uint32_t>(younger_.size()); }
-  [[nodiscard]] Layer& operator[](std::uint32_t index) const {
-    return index == 0 ? first_ : *younger_[index - 1];
+  [[nodiscard]] std::uint32_t size() const {
+    return younger_ == nullptr ? 1 : static_cast<std::uint32_t>(younger_->blocks().size());
   }
-  [[nodiscard]] Layer& newest() const { return (*this)[size() - 1]; }
+  [[nodiscard]] Layer& operator[](std::uint32_t index) const {
+    return index == 0 ? first_ : *younger_->layers()[index - 1];
+  }
+  [[nodiscard]] Layer& newest() const { return younger_ == nullptr ? first_ : *younger_->layers().back(); }
 
+  // Whether any layer holds the item. The newest is asked first, as in find().
+  [[nodiscard]] bool hold(const Fingerprint& item) const {
+    return younger_ == nullptr ? first_.contains(item) : any_holds(younger_->blocks(), item);
+  }
   // Asks for the blocks that the items have in the oldest `count` layers, where that pays.
   void prefetch(std::uint32_t count, const Pending& pending) const;
   // Takes from the list the items that the oldest `count` layers hold. The newest of these is asked first:
@@ -248,8 +263,16 @@ class LayerStack {
   void find(std::uint32_t count, Pending& pending) const;
 
  private:
+  // Calls use(blocks) with those of the oldest `count` layers, newest first.
+  template <class Use>
+  void with_blocks(std::uint32_t count, const Use& use) const {
+    if (younger_ != nullptr) return use(younger_->blocks().last(count));
+    const Blocks blocks = first_.blocks();
+    use(std::span(&blocks, count));
+  }
+
   Layer& first_;
-  std::span<Layer* const> younger_;
+  const LayerList* younger_;
 };
 
 }  // namespace sepal::bloom

@@ -18,8 +18,7 @@ inline Layer& Filter::first() const {
 
 // Acquire: a thread that finds a layer finds the layers before it full.
 inline LayerStack Filter::stack() const {
-  const LayerList* const younger = younger_.load(std::memory_order_acquire);
-  return {first(), younger == nullptr ? std::span<Layer* const>() : younger->layers()};
+  return {first(), younger_.load(std::memory_order_acquire)};
 }
 
 }  // namespace sepal::bloom

@@ -18,26 +18,11 @@
 // Bits are set in the first way: an item's bits become a line of their own, lane by lane, and are put into
 // its block with one load and one store. Word by word, each store would have to wait for the one before,
 // because the next probe's word may be the same.
-//
-// Other threads may set the bits that are loaded here, or load the bits that are set. For the language these
-// are races, as there are no atomic vectors. For the processor a lane is an aligned word within one cache
-// line. It loads and stores such a word whole, in a gather and in a vector of any alignment. So each lane is
-// what a relaxed atomic load or store could have been, and nothing here needs the lanes to be of one instant.
-// ThreadSanitizer judges by the language, so it gets the plain kernel.
 #include "bloom/kernel/avx512_kernel.hpp"
 
-#if defined(__SANITIZE_THREAD__)
-#define SEPAL_AVX512 0
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SEPAL_AVX512 0
-#endif
-#endif
-#if !defined(SEPAL_AVX512) && defined(__x86_64__)
-#define SEPAL_AVX512 1
-#endif
+#include "bloom/kernel/vectors.hpp"
 
-#if SEPAL_AVX512
+#if SEPAL_VECTORS && defined(__x86_64__)
 
 #if defined(__GNUC__) && !defined(__clang__)
 // GCC 12 takes the undefined vectors of its own header for mistakes (GCC bug 105593).
@@ -49,6 +34,8 @@
 #include <immintrin.h>
 #include <utility>
 
+#include "bloom/kernel/avx2_kernel.hpp"
+#include "bloom/kernel/plain_kernel.hpp"
 #include "bloom/kernel/positions.hpp"
 #include "bloom/plan/probe.hpp"
 
@@ -64,6 +51,8 @@ constexpr std::size_t lane_count = 8;
 // scaled_lanes puts the product of a lane and a count together from halves of 32 bits, so a count has at most
 // 32 bits. A layer of more blocks takes at least 32 GB, and waits for memory whatever the kernel.
 constexpr std::uint64_t block_count_max = 0xffffffff;
+constexpr std::size_t line_items_few = 3;
+constexpr std::size_t few_items_max = 4;
 // These probes are tested without a branch. With half of the bits set one item in 2^4 goes on.
 constexpr std::uint32_t first_probes = 4;
 // With more candidates, the layer holds most of them, and testing them in the next layer would be in vain.
@@ -269,12 +258,18 @@ class Search {
     // The plain kernel takes items from the list itself. The candidates are places in the list, so they are
     // tested first.
     finish_tests();
-    kernels().front().find({&blocks, 1}, pending_);
+    plain_kernel().find({&blocks, 1}, pending_);
     products_made_ = false;
   }
 
   SEPAL_TARGET void look_in_lines(const Blocks& blocks) {
     finish_tests();
+    // Eight blocks' places are made together: for one or two items that takes longer than the rest.
+    if (pending_.count <= line_items_few) {
+      avx2_kernel()->find({&blocks, 1}, pending_);
+      products_made_ = false;
+      return;
+    }
     take(is_power_of_two(blocks) ? held_in_lines<PowerOfTwoLanes>(blocks, pending_)
                                  : held_in_lines<AnyWidthLanes>(blocks, pending_));
   }
@@ -326,6 +321,8 @@ class Search {
 };
 
 SEPAL_TARGET void find(std::span<const Blocks> layers, Pending& pending) {
+  // A window of one item costs as much as one of eight.
+  if (layers.size() > 1 && pending.count <= few_items_max) return plain_kernel().find(layers, pending);
   Search search(pending);
   for (const Blocks& blocks : layers) {
     if (pending.count == 0) return;
@@ -357,7 +354,7 @@ SEPAL_TARGET Lanes bits_of(const Blocks& blocks, const Fingerprint& item) {
 }
 
 SEPAL_TARGET bool set_lanes(const Blocks& blocks, std::uint64_t block, const Fingerprint& item) {
-  if (!is_of_lines(blocks)) return kernels().front().set(blocks, block, item);
+  if (!is_of_lines(blocks)) return plain_kernel().set(blocks, block, item);
   const Lanes bits =
       is_power_of_two(blocks) ? bits_of<PowerOfTwoLanes>(blocks, item) : bits_of<AnyWidthLanes>(blocks, item);
   const std::uint64_t block_words = blocks.block_bits / word_bits;
@@ -372,9 +369,10 @@ SEPAL_TARGET bool set_lanes(const Blocks& blocks, std::uint64_t block, const Fin
 }  // namespace
 
 const Kernel* avx512_kernel() {
-  static constexpr Kernel kernel{.name = "AVX-512", .find = find, .set = set_lanes};
-  const bool supported = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2");
+  static constexpr Kernel kernel{.name = "avx512", .find = find, .set = set_lanes};
+  const bool supported = avx2_kernel() != nullptr && __builtin_cpu_supports("avx512f") &&
+                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                         __builtin_cpu_supports("bmi2");
   return supported ? &kernel : nullptr;
 }
 

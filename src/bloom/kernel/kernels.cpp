@@ -1,118 +1,94 @@
 #include "bloom/kernel/kernels.hpp"
 
+#include <sepal/bloom/kernel/choice.hpp>
+
 #include <algorithm>
 #include <array>
-#include <atomic>
+#include <cstdlib>
+#include <optional>
+#include <string>
 
+#include "bloom/kernel/avx2_kernel.hpp"
 #include "bloom/kernel/avx512_kernel.hpp"
-#include "bloom/kernel/positions.hpp"
+#include "bloom/kernel/neon_kernel.hpp"
+#include "bloom/kernel/plain_kernel.hpp"
 
 namespace sepal::bloom {
 namespace {
 
-// An absent item nearly always fails in its first group: with half of the bits set, one in 2^4 goes on.
-constexpr std::uint32_t group_probes = 4;
-// Up to so many probes are one group: whether the item is there is then the only branch.
-constexpr std::uint32_t one_group_probes_max = 8;
-
-template <class Positions>
-bool holds(const Blocks& blocks, const Positions& positions, const Fingerprint& item, std::uint32_t group) {
-  std::uint64_t* const block = blocks.words + positions.first_word(blocks, item);
-  for (std::uint32_t probe = 0; probe < blocks.probe_count;) {
-    std::uint64_t all = 1;
-    for (const std::uint32_t end = std::min(probe + group, blocks.probe_count); probe < end; ++probe) {
-      const std::uint64_t position = positions.position(item, probe);
-      const std::atomic_ref<std::uint64_t> word(block[position / word_bits]);
-      all &= word.load(std::memory_order_relaxed) >> (position % word_bits);
-    }
-    if ((all & 1) == 0) return false;
-  }
-  return true;
-}
-
-std::uint32_t group_of(const Blocks& blocks) {
-  return blocks.probe_count <= one_group_probes_max ? one_group_probes_max : group_probes;
-}
-
-template <class Positions>
-void find(const Blocks& blocks, const Positions& positions, Pending& pending) {
-  const std::uint32_t group = group_of(blocks);
-  std::size_t left = 0;
-  for (std::size_t at = 0; at < pending.count; ++at) {
-    const Fingerprint item = pending.fingerprint(at);
-    // Every item is written to the next place, and the place is kept only if the item stays. So there is no
-    // branch on the outcome, which cannot be guessed.
-    pending.low[left] = item.low;
-    pending.high[left] = item.high;
-    pending.index[left] = pending.index[at];
-    left += holds(blocks, positions, item, group) ? 0 : 1;
-  }
-  pending.count = left;
-}
-
-void find_plainly(std::span<const Blocks> layers, Pending& pending) {
-  for (const Blocks& blocks : layers) {
-    if (pending.count == 0) return;
-    with_positions(blocks, [&](const auto& positions) { find(blocks, positions, pending); });
-  }
-}
-
-// Every word is stored, changed or not: whether a bit is new is as uncertain as a coin toss, and a branch on
-// it costs more than the store.
-template <class Positions>
-bool set(const Blocks& blocks, const Positions& positions, std::uint64_t* block, const Fingerprint& item) {
-  std::uint64_t changed = 0;
-  // A copy: the compiler cannot know that the stores leave the shape alone.
-  const std::uint32_t probe_count = blocks.probe_count;
-  for (std::uint32_t probe = 0; probe < probe_count; ++probe) {
-    const std::uint64_t position = positions.position(item, probe);
-    const std::atomic_ref<std::uint64_t> word(block[position / word_bits]);
-    const std::uint64_t before = word.load(std::memory_order_relaxed);
-    const std::uint64_t bit = std::uint64_t{1} << (position % word_bits);
-    word.store(before | bit, std::memory_order_relaxed);
-    changed |= bit & ~before;
-  }
-  return changed != 0;
-}
-
-bool set_plainly(const Blocks& blocks, std::uint64_t block, const Fingerprint& item) {
-  std::uint64_t* const words = blocks.words + block * (blocks.block_bits / word_bits);
-  return is_power_of_two(blocks) ? set(blocks, PowerOfTwo(blocks), words, item)
-                                 : set(blocks, AnyWidth(blocks), words, item);
-}
-
-// Chosen once, at the first use.
+// Made once, at the first use.
 class Kernels {
  public:
   Kernels() {
-    // The plain kernel stays first: the AVX-512 kernel hands it what it cannot do.
-    if (const Kernel* const kernel = avx512_kernel()) kernels_[count_++] = *kernel;
+    for (const Kernel* const kernel : {neon_kernel(), avx2_kernel(), avx512_kernel()})
+      if (kernel != nullptr) kernels_[count_++] = *kernel;
+    chosen_ = &all().back();
+    const char* const name = std::getenv(kernel_variable);  // NOLINT(concurrency-mt-unsafe)
+    if (name == nullptr) return;
+    const auto named = std::ranges::find(all(), std::string_view(name), &Kernel::name);
+    if (named == all().end()) {
+      unknown_ = name;
+    } else {
+      chosen_ = &*named;
+    }
   }
+  Kernels(const Kernels&) = delete;
+  Kernels& operator=(const Kernels&) = delete;
+
+  // The plain one first, the fastest last.
   [[nodiscard]] std::span<const Kernel> all() const { return std::span(kernels_).first(count_); }
+  [[nodiscard]] const Kernel& chosen() const { return *chosen_; }
+  // What the environment names instead of a kernel.
+  [[nodiscard]] const std::optional<std::string>& unknown() const { return unknown_; }
 
  private:
-  std::array<Kernel, 2> kernels_{Kernel{.name = "plain", .find = find_plainly, .set = set_plainly}};
+  std::array<Kernel, 4> kernels_{plain_kernel()};
   std::size_t count_ = 1;
+  const Kernel* chosen_ = nullptr;
+  std::optional<std::string> unknown_;
 };
+
+const Kernels& made_kernels() {
+  static const Kernels kernels;
+  return kernels;
+}
 
 }  // namespace
 
 std::span<const Kernel> kernels() {
-  static const Kernels kernels;
-  return kernels.all();
+  return made_kernels().all();
+}
+
+const Kernel& kernel() {
+  return made_kernels().chosen();
+}
+
+std::string_view kernel_name() {
+  return kernel().name;
+}
+
+std::vector<std::string_view> kernel_names() {
+  std::vector<std::string_view> names;
+  for (const Kernel& kernel : kernels()) names.push_back(kernel.name);
+  return names;
+}
+
+Result<void> check_kernel() {
+  const std::optional<std::string>& unknown = made_kernels().unknown();
+  if (!unknown) return {};
+  std::string sentence =
+      std::string(kernel_variable) + " is '" + *unknown + "', and this processor can run: ";
+  for (const Kernel& kernel : kernels())
+    sentence.append(&kernel == kernels().data() ? "" : ", ").append(kernel.name);
+  return fail(Errc::out_of_range, sentence);
 }
 
 void find_items(std::span<const Blocks> layers, Pending& pending) {
-  kernels().back().find(layers, pending);
+  kernel().find(layers, pending);
 }
 
 bool set_item(const Blocks& blocks, std::uint64_t block, const Fingerprint& item) {
-  return kernels().back().set(blocks, block, item);
-}
-
-bool holds_item(const Blocks& blocks, const Fingerprint& item) {
-  return with_positions(
-      blocks, [&](const auto& positions) { return holds(blocks, positions, item, group_of(blocks)); });
+  return kernel().set(blocks, block, item);
 }
 
 }  // namespace sepal::bloom

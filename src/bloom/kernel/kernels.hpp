@@ -1,10 +1,10 @@
 // Testing items against layers, and setting their bits: the innermost loops of every look-up and every add.
 //
 // The plain kernel runs everywhere. Where the processor has the instructions, a faster one gives the same
-// answers (avx512_kernel.cpp). Both are quick for three reasons. The layer's shape stays in registers over
-// all items of a window. Probes are tested in groups whose outcome is one branch, because a branch for each
-// probe would be guessed wrong for every second item. An item that one layer holds leaves the list, so no
-// later layer has to skip it.
+// answers. All are quick for three reasons. The layer's shape stays in registers over all items of a window.
+// Probes are tested in groups whose outcome is one branch, because a branch for each probe would be guessed
+// wrong for every second item. An item that one layer holds leaves the list, so no later layer has to skip
+// it.
 #pragma once
 
 #include <sepal/base/hash.hpp>
@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "bloom/plan/probe.hpp"
 
@@ -44,13 +45,38 @@ struct Pending {
   alignas(64) Column index;
 
   [[nodiscard]] Fingerprint fingerprint(std::size_t at) const { return {.low = low[at], .high = high[at]}; }
+
+  // Takes out all other items. Every item is written to the next place, and the place is kept only if the
+  // item stays. So there is no branch on the outcome, which cannot be guessed.
+  template <class Stays>
+  void keep_if(const Stays& stays) {
+    std::size_t left = 0;
+    for (std::size_t at = 0; at < count; ++at) {
+      const Fingerprint item = fingerprint(at);
+      move(at, left);
+      left += stays(item) ? 1 : 0;
+    }
+    count = left;
+  }
+  // The same with the places of those that stay, in order.
+  void keep(std::span<const std::uint8_t> places) {
+    for (std::size_t at = 0; at < places.size(); ++at) move(places[at], at);
+    count = places.size();
+  }
+
+ private:
+  void move(std::size_t from, std::size_t to) {
+    low[to] = low[from];
+    high[to] = high[from];
+    index[to] = index[from];
+  }
 };
 
 // Functions that work on layers of any shape.
 struct Kernel {
-  const char* name;
-  // Takes from the list the items that any of the layers holds. It is fastest if the first layer holds most
-  // of them.
+  std::string_view name;
+  // Takes from the list the items that any of the layers holds: there is at least one. It is fastest if the
+  // first layer holds most of them.
   void (*find)(std::span<const Blocks> layers, Pending& pending);
   // Sets the bits of an item whose block is `block`. True if one changed. No other thread sets bits in the
   // block meanwhile. Not for a layer without blocks.
@@ -60,7 +86,10 @@ struct Kernel {
 // The kernels that this machine can run: the plain one first, the fastest last.
 [[nodiscard]] std::span<const Kernel> kernels();
 
-// find() and set() of the fastest kernel.
+// The kernel in use (choice.hpp): the fastest, or the one that the environment names.
+[[nodiscard]] const Kernel& kernel();
+
+// Its find() and set().
 void find_items(std::span<const Blocks> layers, Pending& pending);
 [[nodiscard]] bool set_item(const Blocks& blocks, std::uint64_t block, const Fingerprint& item);
 
@@ -90,5 +119,8 @@ class BlockPrefetch {
 
 // Whether the layer holds this item.
 [[nodiscard]] bool holds_item(const Blocks& blocks, const Fingerprint& item);
+
+// Whether any of several layers holds this item. It is fastest if the first layer holds most items.
+[[nodiscard]] bool any_holds(std::span<const Blocks> layers, const Fingerprint& item);
 
 }  // namespace sepal::bloom

@@ -32,7 +32,7 @@ std::uint64_t set_items(const Blocks& blocks, std::span<const Fingerprint> items
   const std::size_t items_ahead = std::max<std::size_t>(lines_ahead / block_lines, 1);
   // Blocks that fit the cache are not asked for; a single block fits, however many lines it has.
   const std::size_t prefetched = shape.block_count == 1 ? 0 : items.size();
-  const auto set = kernels().back().set;
+  const auto set = kernel().set;
   std::uint64_t changed = 0;
   for (std::size_t i = 0; i < count; ++i) {
     if (i + items_ahead < prefetched) prefetch(shape, items[i + items_ahead]);

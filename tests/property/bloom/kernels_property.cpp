@@ -137,6 +137,22 @@ TEST_CASE("every look-up kernel answers like the plain formula, in a layer of an
   }
 }
 
+// Layers of any shapes, and items of which each may be in some of them.
+struct Layers {
+  std::vector<std::unique_ptr<Scene>> scenes;
+  std::vector<Blocks> blocks;
+  Pending pending;
+
+  Layers(std::uint64_t seed, std::uint64_t count) {
+    for (std::uint64_t layer = 0; layer < count; ++layer) {
+      scenes.push_back(std::make_unique<Scene>(seed * 64 + layer));
+      blocks.push_back(scenes.back()->draw_blocks());
+    }
+    pending = scenes.back()->draw_window(blocks.back());
+    for (std::size_t layer = 0; layer + 1 < count; ++layer) scenes[layer]->set_some(blocks[layer], pending);
+  }
+};
+
 // The words of consecutive blocks.
 std::vector<std::uint64_t> words_of(const Blocks& blocks) {
   return {blocks.words, blocks.words + blocks.block_count * (blocks.block_bits / word_bits)};
@@ -169,16 +185,23 @@ TEST_CASE("every look-up kernel answers like the plain formula, in several layer
   for (const Kernel& kernel : kernels()) {
     for (std::uint64_t seed = 0; seed < 3000; ++seed) {
       CAPTURE(kernel.name, seed);
-      std::vector<std::unique_ptr<Scene>> scenes;
-      std::vector<Blocks> layers;
-      for (std::uint64_t layer = 0; layer < 1 + seed % 7; ++layer) {
-        scenes.push_back(std::make_unique<Scene>(seed * 8 + layer));
-        layers.push_back(scenes.back()->draw_blocks());
-      }
-      Pending pending = scenes.back()->draw_window(layers.back());
-      for (std::size_t layer = 0; layer + 1 < layers.size(); ++layer)
-        scenes[layer]->set_some(layers[layer], pending);
-      check_find(kernel, layers, pending);
+      const Layers layers(seed, 1 + seed % 7);
+      check_find(kernel, layers.blocks, layers.pending);
+    }
+  }
+}
+
+TEST_CASE("a look-up in one layer or several answers like the plain formula, however many items it has") {
+  for (std::uint64_t seed = 0; seed < 6000; ++seed) {
+    CAPTURE(seed);
+    const Layers layers(seed, 1 + seed % 20);
+    const Kernel chosen{.name = kernel().name, .find = find_items, .set = set_item};
+    check_find(chosen, layers.blocks, layers.pending);
+    for (std::size_t at = 0; at < layers.pending.count; ++at) {
+      const Fingerprint item = layers.pending.fingerprint(at);
+      const auto holds = [&](const Blocks& blocks) { return holds_plainly(blocks, item); };
+      REQUIRE(any_holds(layers.blocks, item) == std::ranges::any_of(layers.blocks, holds));
+      REQUIRE(holds_item(layers.blocks[0], item) == holds(layers.blocks[0]));
     }
   }
 }

@@ -300,7 +300,7 @@ class Filter final : public value::Value {
   void publish(std::unique_ptr<Layer> layer, std::unique_ptr<LayerList> list, Limbo& limbo);
   [[nodiscard]] std::uint32_t foreign_layers() const;
   [[nodiscard]] LayerRequest next_layer() const;
-  [[nodiscard]] bool foreign_contains(std::string_view item) const;
+  [[nodiscard]] bool foreign_contains(const LayerStack& layers, std::string_view item) const;
   [[nodiscard]] bool try_add_foreign(std::string_view item, bool& added, AddRecorder* recorder);
   template <class Claim>
   std::uint64_t add_absent(const LayerStack& layers, std::span<const std::string_view> items,
