@@ -1,4 +1,6 @@
 // The one function that the server calls by its name: it loads the module.
+#include <sepal/bloom/kernel/choice.hpp>
+
 #include <exception>
 #include <string>
 #include <vector>
@@ -27,6 +29,7 @@ int load(RedisModuleCtx* context, RedisModuleString** arguments, int count) {
     return refuse(context, "the server lacks these functions, which Redis 6.2.2 has: " + missing);
   if (api.IsModuleNameBusy(module_name) != 0)
     return refuse(context, "the server has another module of this name, bf, which is RedisBloom's as well");
+  if (const auto checked = bloom::check_kernel(); !checked) return refuse(context, checked.error().detail);
   api.SetModuleAttribs(context, module_name, 1, module_api_version);
   std::vector<std::string_view> words;
   read_words({arguments, static_cast<std::size_t>(count)}, words);
@@ -43,7 +46,9 @@ int load(RedisModuleCtx* context, RedisModuleString** arguments, int count) {
   // Without the first option, a value that is cut short ends the server while it loads. Without the second
   // one, an add of known items ends a transaction of a client that watches the key.
   api.SetModuleOptions(context, handles_io_errors | signals_modified_keys_itself);
-  api.Log(context, "notice", "sepal: version " SEPAL_VERSION ", with RedisBloom's commands and files");
+  api.Log(context, "notice",
+          "sepal: version " SEPAL_VERSION ", kernel %s, with RedisBloom's commands and files",
+          std::string(bloom::kernel_name()).c_str());
   return status_ok;
 }
 

@@ -1,5 +1,5 @@
 // sepal: the tools beside sepald.
-#include <sepal/base/version.hpp>
+#include <sepal/bloom/kernel/choice.hpp>
 #include <sepal/log/standard_streams.hpp>
 
 #include "tools/shell/run.hpp"
@@ -8,5 +8,5 @@
 int main(int argc, char** argv) {
   // Before a file is open.
   sepal::log::keep_standard_streams();
-  return sepal::tools::run(sepal::version_line("sepal"), argc, argv);
+  return sepal::tools::run(sepal::bloom::version_and_kernel("sepal"), argc, argv);
 }

@@ -29,7 +29,7 @@ class VersionTest(unittest.TestCase):
     def test_both_programs_say_the_version_and_the_commit(self):
         for name in ("sepald", "sepal"):
             said = subprocess.run([os.environ[name.upper()], "--version"], check=True, capture_output=True, text=True)
-            found = re.fullmatch(r"%s %s(?: \(commit ([0-9a-f]{12})\))?\n" % (name, re.escape(VERSION)), said.stdout)
+            found = re.fullmatch(r"%s %s(?: \(commit ([0-9a-f]{12})\))?, kernel [a-z0-9]+\n" % (name, re.escape(VERSION)), said.stdout)
             self.assertTrue(found, said.stdout)
             has_git = (SOURCES / ".git").exists()
             self.assertEqual(found.group(1) is not None, has_git)

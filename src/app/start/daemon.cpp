@@ -3,6 +3,7 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/random.hpp>
 #include <sepal/base/version.hpp>
+#include <sepal/bloom/kernel/choice.hpp>
 #include <sepal/log/event.hpp>
 #include <sepal/settings/acl_file.hpp>
 #include <sepal/value/kind_row.hpp>
@@ -148,7 +149,10 @@ Daemon::~Daemon() {
 
 Result<void> Daemon::run() {
   log::info("starting", "starting",
-            {{"version", facts_.version}, {"pid", facts_.process_id}, {"workers", facts_.worker_count}});
+            {{"version", facts_.version},
+             {"kernel", bloom::kernel_name()},
+             {"pid", facts_.process_id},
+             {"workers", facts_.worker_count}});
   if (!settings_.config_file.empty())
     log::info("configuration", "configuration", {{"file", settings_.config_file}});
   for (const std::string& line : settings::differences_from_defaults(settings_))

@@ -1,7 +1,7 @@
 // sepald: reads the settings, runs the daemon, ends with 0 after an orderly stop.
 #include <sepal/base/memory_reserve.hpp>
 #include <sepal/base/thread.hpp>
-#include <sepal/base/version.hpp>
+#include <sepal/bloom/kernel/choice.hpp>
 #include <sepal/log/event.hpp>
 #include <sepal/log/standard_streams.hpp>
 #include <sepal/settings/settings.hpp>
@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
   sepal::log::keep_standard_streams();
   ::umask(only_for_its_user);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  auto invocation = sepal::settings::read_invocation(arguments, sepal::version_line("sepald"));
+  auto invocation = sepal::settings::read_invocation(arguments, sepal::bloom::version_and_kernel("sepald"));
   if (!invocation)
     return complain(invocation.error(),
                     invocation.error().code == sepal::Errc::invalid_setting ? exit_usage : exit_failed);
@@ -90,12 +90,14 @@ int main(int argc, char** argv) {
     std::fputs(invocation->text.c_str(), stdout);
     return 0;
   }
+  if (const auto checked = sepal::bloom::check_kernel(); !checked)
+    return complain(checked.error(), exit_usage);
   sepal::settings::Settings& settings = invocation->settings;
   if (const auto logging = sepal::app::start_logging(settings.log, settings.runtime.log_level); !logging) {
     return complain(logging.error(), exit_failed);
   }
   sepal::memory_reserve::begin();
-  sepal::app::install_crash_report(sepal::version_line("sepald"));
+  sepal::app::install_crash_report(sepal::bloom::version_and_kernel("sepald"));
   // Before any other thread, because threads inherit it (decisions/0016).
   if (const auto asked = sepal::ask_for_short_slices(); !asked)
     sepal::log::info("no_short_slices", "no short slices", {{"reason", asked.error().detail}});

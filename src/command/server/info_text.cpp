@@ -4,6 +4,7 @@
 #include "command/server/info_text.hpp"
 
 #include <sepal/base/word_list.hpp>
+#include <sepal/bloom/kernel/choice.hpp>
 #include <sepal/command/observe/slow_log.hpp>
 #include <sepal/command/run/adoptions.hpp>
 #include <sepal/command/run/scripts.hpp>
@@ -84,6 +85,7 @@ void append_server(const Context& context, const Durability&, InfoLines& lines) 
   lines.line("redis_version", redis_version).line("sepal_version", facts.version);
   append_build(facts, lines);
   lines.line("redis_mode", "standalone").line("os", facts.operating_system);
+  lines.line("filter_kernel", bloom::kernel_name());
   lines.count("arch_bits", 8 * sizeof(void*)).line("monotonic_clock", "POSIX clock_gettime");
   lines.line("multiplexing_api", "epoll").line("atomicvar_api", "c++-std");
   lines.line("gcc_version", compiler_version()).count("process_id", facts.process_id);

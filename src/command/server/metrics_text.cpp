@@ -1,5 +1,6 @@
 // Names and labels are a promise to operators: docs/operations/watch.md, docs/prometheus-alerts.yml and
 // docs/grafana.json use them.
+#include <sepal/bloom/kernel/choice.hpp>
 #include <sepal/command/observe/slow_log.hpp>
 #include <sepal/command/run/scripts.hpp>
 #include <sepal/command/server/metrics_text.hpp>
@@ -32,8 +33,8 @@ constexpr double nanoseconds_a_second = 1e9;
 void export_process(const Services& services, Exposition& to) {
   const ServerFacts& facts = services.control.facts();
   const ProcessUsage usage = services.control.usage();
-  to.gauge("sepal_build_info", "Version and commit of the server; always 1")
-      .sample({{"version", facts.version}, {"commit", facts.commit}}, 1);
+  to.gauge("sepal_build_info", "Version and commit of the server, and the kernel of its filters; always 1")
+      .sample({{"version", facts.version}, {"commit", facts.commit}, {"kernel", bloom::kernel_name()}}, 1);
   to.gauge("sepal_start_time_seconds", "When the server was started, in seconds since 1970",
            seconds_since_1970(facts.started_wall));
   to.gauge("sepal_workers", "Threads that serve requests", facts.worker_count);

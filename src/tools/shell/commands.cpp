@@ -1,6 +1,7 @@
 #include "tools/shell/commands.hpp"
 
 #include <sepal/bloom/filter/filter.hpp>
+#include <sepal/bloom/kernel/choice.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
 #include <cstdio>
@@ -13,6 +14,10 @@
 namespace sepal::tools {
 
 int run(const std::string& version, int argc, char** argv) {
+  if (const auto checked = bloom::check_kernel(); !checked) {
+    std::fprintf(stderr, "sepal: %s\n", checked.error().detail.c_str());
+    return exit_usage;
+  }
   CommandLine line("Tools for Sepal. Only migrate, and backup with a server, need running servers", version);
   add_plan_command(line);
   add_build_command(line);
