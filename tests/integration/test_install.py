@@ -73,7 +73,9 @@ class InstallTest(unittest.TestCase):
         built = run(program("ninja"), "-C", str(BUILD), "-t", "query", "installed").stdout.split()
         self.assertLessEqual({"sepald", "sepal", *(pathlib.Path(path).name for path in self.plugin())}, set(built))
         self.assertIn("targets=(installed)", (ROOT / "scripts" / "build").read_text())
-        self.assertIn('/scripts/build" release installed\n', (ROOT / "scripts" / "package").read_text())
+        package = (ROOT / "scripts" / "package").read_text()
+        self.assertIn("\npreset=release\n", package)
+        self.assertIn('/scripts/build" "$preset" installed\n', package)
 
     def test_a_server_may_load_the_module(self):
         """Redis and Valkey load none that cannot be executed."""
