@@ -106,10 +106,12 @@ function(sepal_set_test_flags target)
 endfunction()
 
 # A Catch2 program and its ctest entry.
-#   sepal_test(<name> SOURCES <file>... [USES <module>...] [LIBRARIES <target>...] [LABELS <label>...] [OPTIMISED])
+#   sepal_test(<name> SOURCES <file>... [USES <module>...] [LIBRARIES <target>...] [LABELS <label>...]
+#              [OPTIMISED] [FEW_THREADS])
 # The label "threads" marks tests with several threads, which run under ThreadSanitizer. OPTIMISED: its own loops take long.
+# FEW_THREADS: most cases have one thread; ThreadSanitizer runs those with the tag [threads].
 function(sepal_test name)
-  cmake_parse_arguments(ARG "OPTIMISED" "" "SOURCES;USES;LIBRARIES;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMISED;FEW_THREADS" "" "SOURCES;USES;LIBRARIES;LABELS" ${ARGN})
   list(TRANSFORM ARG_USES PREPEND sepal_)
   add_executable(${name} ${ARG_SOURCES})
   sepal_compile_in_groups(${name} 24)
@@ -126,6 +128,9 @@ function(sepal_test name)
   set(cases)
   if(SEPAL_SANITIZE STREQUAL thread)
     set(cases "~[exhaustive]~[.]")  # without the second, hidden cases would run
+    if(ARG_FEW_THREADS)
+      set(cases "[threads]${cases}")
+    endif()
   endif()
   add_test(NAME ${name} COMMAND ${name} ${cases})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}")

@@ -15,7 +15,7 @@ namespace sepal::bloom {
 namespace {
 
 // So much of each part is read between two calls of GoOn.
-constexpr std::uint64_t piece_bytes = std::uint64_t{64} << 10;
+constexpr std::uint64_t window_piece_bytes = std::uint64_t{64} << 10;
 constexpr unsigned extent_number_shift = 16;
 static_assert(entry_layer_bits == extent_number_shift &&
               united_window_layers_max < 1U << extent_number_shift);
@@ -287,7 +287,7 @@ Result<void> take_parts(WindowFilter& into, const WindowUnion& whole, const valu
     const LaneBlocks& blocks = into.layer(index).blocks();
     std::vector<std::uint64_t> words(blocks.block_words());
     const std::uint64_t block_bytes = words.size() * sizeof words[0];
-    const std::uint64_t blocks_of_piece = std::max<std::uint64_t>(piece_bytes / block_bytes, 1);
+    const std::uint64_t blocks_of_piece = std::max<std::uint64_t>(window_piece_bytes / block_bytes, 1);
     for (std::uint64_t block = 0; block < blocks.block_count && !layers.empty();) {
       // An add that go_on() has repeated may have begun a generation.
       const LiveStamps live(into.newest_generation(), blocks.lanes);

@@ -86,7 +86,7 @@ void check_same(const Built& expected, const Built& built) {
 
 }  // namespace
 
-TEST_CASE("a bulk build gives the same filter as single adds, for any batches and threads") {
+TEST_CASE("a bulk build gives the same filter as single adds, for any batches and threads", "[threads]") {
   CHECK(rc::check([] {
     const auto count = *rc::gen::inRange<std::uint64_t>(1, 40000);
     const FilterOptions options{.error_rate = *rc::gen::element(0.2, 0.01, 0.001, 1e-6),

@@ -145,7 +145,7 @@ std::uint64_t items_answered_new(const Run& run) {
   return count;
 }
 
-TEST_CASE("when many threads add one item, exactly one of them is told that it was new") {
+TEST_CASE("when many threads add one item, exactly one of them is told that it was new", "[threads]") {
   const std::size_t batch_max = GENERATE(1, 40);
   // The first layer is one allocation, has one shard, or several shards. Some filters grow, some do not.
   const FilterOptions options = GENERATE(FilterOptions{.error_rate = 1e-9, .capacity = 10},
@@ -166,8 +166,8 @@ TEST_CASE("when many threads add one item, exactly one of them is told that it w
   CHECK(run.filter->item_count() == item_total);
 }
 
-TEST_CASE(
-    "in RedisBloom's layout, too, exactly one thread is told that an item was new, and no bit is lost") {
+TEST_CASE("in RedisBloom's layout, too, exactly one thread is told that an item was new, and no bit is lost",
+          "[threads]") {
   const std::size_t batch_max = GENERATE(1, 40);
   const std::uint64_t capacity = GENERATE(10, 2000, 200'000);
   CAPTURE(batch_max, capacity);
@@ -183,7 +183,7 @@ TEST_CASE(
   CHECK(run.filter->item_count() == item_total);
 }
 
-TEST_CASE("threads never fill a filter beyond its capacity, and fill it to the last item") {
+TEST_CASE("threads never fill a filter beyond its capacity, and fill it to the last item", "[threads]") {
   const std::size_t batch_max = GENERATE(1, 40);
   const std::uint64_t capacity = GENERATE(1000, 60'000);
   CAPTURE(batch_max, capacity);
@@ -196,7 +196,7 @@ TEST_CASE("threads never fill a filter beyond its capacity, and fill it to the l
   CHECK(run.refused == 500 * thread_count);
 }
 
-TEST_CASE("a copy of the bits holds all items that were added before the copy began") {
+TEST_CASE("a copy of the bits holds all items that were added before the copy began", "[threads]") {
   constexpr std::uint64_t capacity = 100'000;
   Run run({.error_rate = 0.01, .capacity = capacity, .expansion = 0}, 20'000, 16);
   std::atomic<bool> done{false};

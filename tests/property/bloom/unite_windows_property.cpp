@@ -227,7 +227,7 @@ class Heard {
 
 }  // namespace
 
-TEST_CASE("what several threads add while a union is made is there") {
+TEST_CASE("what several threads add while a union is made is there", "[threads]") {
   const WindowOptions options = Shape{4, false, 1'000'000}.options();
   const std::vector<WindowFilterPtr> parts{made(options), made(options)};
   constexpr std::uint64_t each = 20'000;

@@ -282,7 +282,8 @@ TEST_CASE("an idle gap empties a filter, and what grew is dropped", "[window]") 
   CHECK(filter->byte_count() > small);
 }
 
-TEST_CASE("of many who add an item, one is told that it is new, also where a generation begins", "[window]") {
+TEST_CASE("of many who add an item, one is told that it is new, also where a generation begins",
+          "[window][threads]") {
   constexpr std::uint64_t items = 6'000;
   constexpr std::size_t workers = 4;
   const bool last = GENERATE(false, true);
