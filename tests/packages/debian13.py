@@ -47,7 +47,7 @@ def builder():
     OUTPUT.mkdir(parents=True, exist_ok=True)
     root = systems.kept("root-" + RELEASE, make_builder)
     # With less optimisation: what this release's compiler and libraries accept is asked, not how fast it is.
-    run(root, "cmake --preset release -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DSEPAL_TESTS=ON -DSEPAL_BENCHMARKS=OFF '-DCMAKE_CXX_COMPILER_LAUNCHER=env;CCACHE_SLOPPINESS=pch_defines,time_macros;ccache'")
+    run(root, "cmake --preset release -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSEPAL_TESTS=ON -DSEPAL_BENCHMARKS=OFF '-DCMAKE_CXX_COMPILER_LAUNCHER=env;CCACHE_SLOPPINESS=pch_defines,time_macros;ccache'")
     run(root, "cmake --build build/release --parallel $(nproc) --target installed " + " ".join(PROGRAMS))
     for program in PROGRAMS:
         run(root, "build/release/" + program)
