@@ -7,6 +7,8 @@
 #include <sepal/writers/redis_cuckoo_writer.hpp>
 #include <sepal/writers/string_writer.hpp>
 
+#include <chrono>
+
 #include "journaled_values.hpp"
 #include "support/catch.hpp"
 #include "support/keys_made.hpp"
@@ -110,6 +112,10 @@ void JournaledWorld::begin_from(Model model) {
   for (auto& [key, known] : model) {
     const value::Value& found = *keyspace_.find({key.first, key.second});
     known.item_count = value::row_of(found).item_count(found);
+    // The last change before the crash may be there or not, and has told nothing.
+    if (known.window)
+      known.window->count = value::as<bloom::WindowFilter>(found).item_count(
+          WallTime(std::chrono::milliseconds(known.window->clock)));
   }
   model.mirrors = keyspace_.mirrors().all();
   models_ = {std::move(model)};
