@@ -1,6 +1,7 @@
 """The clients of the soak. Each kind is a class; each of its clients is a process of its own.
 
-A client repeats step() until it is told to stop. It counts what it sent, and reports each answer that is wrong.
+A client repeats step() until it is told to stop, or until the server is killed. It counts what it sent, and reports each
+answer that is wrong. It forgets its items before it removes their key: the server may be killed before it answers.
 """
 
 import collections
@@ -34,6 +35,7 @@ class Actor:
     """One client. `sent` counts the requests that were answered; `items` has how many items each filter was given."""
 
     tls = False
+    question = "BF.MEXISTS"  # asks whether the items of its filters are there
 
     def __init__(self, place, number):
         self.place, self.number = place, number
@@ -92,7 +94,7 @@ class Actor:
 
     def check_known(self, key, numbers):
         """All of these items have been added."""
-        found = self.ask("BF.MEXISTS", key, *("item:%d" % number for number in numbers))
+        found = self.ask(self.question, key, *("item:%d" % number for number in numbers))
         if found is not None and not all(found):
             raise Wrong("false negative: %s lacks item:%d" % (key, list(numbers)[found.index(0)]))
 
@@ -107,8 +109,8 @@ class Adder(Actor):
         key = "%s:%d" % (self.name, self.random.randrange(self.filters))
         first = self.items.get(key, 0)
         if first > self.items_max:
-            self.expect(1, "DEL", key)
             self.items[key] = first = 0
+            self.expect(1, "DEL", key)
         count = self.random.choice((1, 16, 200))
         items = ["item:%d" % number for number in range(first, first + count)]
         if self.random.random() < 0.5:
@@ -142,8 +144,8 @@ class Rebuilder(Actor):
     def step(self):
         known, following = self.items[self.name], self.name + ":next"
         if known > 20_000:
-            self.ask("DEL", self.name)
             known = self.items[self.name] = 0
+            self.ask("DEL", self.name)
         if not self.add(self.name, known, 100):
             return
         self.ask("DEL", following)
@@ -192,8 +194,8 @@ class Transactor(Actor):
         self.sent["bf.exists"] += 20
         self.items[key] = count + 20
         if count > 50_000:
-            self.expect(1, "DEL", key)
             self.items[key] = 0
+            self.expect(1, "DEL", key)
 
 
 CHECK_THEN_ADD = """
@@ -220,8 +222,8 @@ class Scripter(Actor):
                 raise Wrong("a script without an end was answered %r" % reply)
         count = self.items[self.name]
         if count > 30_000:
-            self.ask("DEL", self.name)
             self.items[self.name] = count = 0
+            self.ask("DEL", self.name)
         requests = [("EVALSHA", self.sha, "2", self.name, self.name + ":last", "item:%d" % number)
                     for number in range(count, count + 16)]
         replies = self.client.pipeline(requests)
@@ -354,6 +356,8 @@ class Hostile(Actor):
 class Operator(Actor):
     """Saves, copies, looks into the server, and changes its settings."""
 
+    policies = ("always", "everysec")
+
     def begin(self):
         super().begin()
         self.watching = None
@@ -372,7 +376,7 @@ class Operator(Actor):
         actions = [
             lambda: self.client.pipeline([("BGSAVE",)]),
             lambda: self.client.pipeline([("BGREWRITEAOF",)]),
-            lambda: self.ask("CONFIG", "SET", "appendfsync", self.random.choice(("always", "everysec"))),
+            lambda: self.ask("CONFIG", "SET", "appendfsync", self.random.choice(self.policies)),
             lambda: self.ask("INFO", "all"),
             lambda: self.ask("CLIENT", "LIST"),
             lambda: self.ask("SLOWLOG", "GET"),
@@ -401,6 +405,12 @@ class Operator(Actor):
         if self.watching is not None:
             self.watching.close()
         super().end()
+
+
+class CarefulOperator(Operator):
+    """An operator of a server that may be killed: each answered change is on the disk."""
+
+    policies = ("always",)
 
 
 class Probe(Actor):
