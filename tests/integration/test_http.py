@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import pathlib
 import re
 import socket
 import struct
@@ -137,7 +138,8 @@ class StatusPageTest(HttpTest):
             status, headers, body = self.get(name)
             self.assertEqual((status, headers["X-Content-Type-Options"], headers["Referrer-Policy"]), (200, "nosniff", "no-referrer"), name)
             named |= {"/" + module for module in re.findall(r'from "\./([^"]+)"', body)}
-        self.assertEqual(named, {"/icon.svg", "/page.css", "/page.js", "/advice.js", "/draw.js", "/rows.js"})
+        files = pathlib.Path(__file__).resolve().parents[2] / "src" / "app" / "page"
+        self.assertEqual(named, {"/" + file.name for file in files.iterdir()} - {"/index.html"})
         for name in sorted(named | {"/"}):
             body = self.get(name)[2]
             self.assertNotRegex(body.replace("http://www.w3.org/", ""), "https?://|innerHTML|eval\\(")

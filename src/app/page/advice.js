@@ -1,42 +1,6 @@
 // What the figures of a filter mean: its state, why, and what to do. No part of the document is touched here.
-
-const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
-
-const twoDigits = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
-
-export const count = (number) => (number < 100000 ? whole.format(number) : short.format(number));
-export const exact = (number) => whole.format(number);
-
-export function bytes(number) {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-  let unit = 0;
-  while (number >= 1024 && unit < units.length - 1) {
-    number /= 1024;
-    ++unit;
-  }
-  return `${Number(number.toPrecision(number >= 1000 ? 4 : 3))} ${units[unit]}`;
-}
-
-export function percent(share) {
-  if (share === 0) return "0%";
-  const value = share * 100;
-  return `${value >= 10 ? Number(value.toPrecision(3)) : twoDigits.format(value)}%`;
-}
-
-export function oneIn(rate) {
-  if (rate <= 0) return "none";
-  return rate >= 0.5 ? `${Math.round(rate * 100)} of 100` : `1 of ${count(1 / rate)}`;
-}
-
-export function duration(seconds) {
-  const steps = [[86400 * 365, "year"], [86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
-  for (const [size, name] of steps) {
-    if (seconds < size && size > 1) continue;
-    const number = Math.round(seconds / size);
-    return number > 1000 && name === "year" ? "more than 1,000 years" : `${exact(number)} ${name}${number === 1 ? "" : "s"}`;
-  }
-}
+import { count, duration, oneIn } from "./figures.js";
+import { quoted } from "./key.js";
 
 // The rate of a filter is estimated from its bits, and differs a little from filter to filter. Above this multiple of the
 // rate that was asked for, it is too high.
@@ -66,19 +30,6 @@ export function stateOf(filter) {
     if (filter.full_in !== null && filter.full_in < FULL_SOON_SECONDS) return "filling";
   }
   return "fine";
-}
-
-// A key as redis-cli reads it.
-export function quoted(filter, suffix = "") {
-  if (filter.key_encoded === null && /^[\w:.\-{}@/]+$/.test(filter.key)) return filter.key + suffix;
-  const codes = filter.key_encoded === null
-    ? [...new TextEncoder().encode(filter.key)]
-    : filter.key_encoded.split("%").slice(1).map((digits) => parseInt(digits, 16));
-  const text = codes.map((code) => {
-    if (code === 34 || code === 92) return "\\" + String.fromCharCode(code);
-    return code >= 32 && code < 127 ? String.fromCharCode(code) : "\\x" + code.toString(16).padStart(2, "0");
-  }).join("");
-  return `"${text}${suffix}"`;
 }
 
 // Two leading digits, not below `number`.

@@ -10,6 +10,35 @@ export function make(name, attributes = {}, ...children) {
   return element;
 }
 
+// Without a secure context a browser has no clipboard for a script, but copies what is selected.
+async function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const field = make("textarea", { readonly: true, class: "copied" });
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  const done = document.execCommand("copy");
+  field.remove();
+  if (!done) throw new Error("the browser refused");
+}
+
+export function copyButton(text, what) {
+  const button = make("button", { type: "button", class: "copy", "aria-label": `Copy ${what}` }, "Copy");
+  button.addEventListener("click", async () => {
+    try {
+      await copy(text);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Not copied";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+  return button;
+}
+
+// A line that can be sent as it is, with its button.
+export const copied = (line) => [make("code", {}, line), " ", copyButton(line, line)];
+
 function drawn(name, attributes, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [attribute, value] of Object.entries(attributes)) element.setAttribute(attribute, value);
@@ -61,11 +90,11 @@ function stepOf(range) {
   return unit * [1, 2, 5, 10].find((factor) => factor * unit >= raw);
 }
 
-// { title, said, points: [[x, y]], xRange, xText, xTitle, yText, yMax?, line?: { y, text }, today?: { x, y, text, above }, head }
+// { title, said, points: [[x, y]], xRange, xText, xTitle, yText, yMax?, yLeast?, line?: { y, text }, today?: { x, y, text, above }, head }
 // `said` tells a reader without the picture what is in it; the figures are in a table behind it.
 export function chart(about) {
   const [xMin, xMax] = about.xRange;
-  const highest = Math.max(...about.points.map((point) => point[1]), about.line?.y ?? 0, about.today?.y ?? 0, 1e-12);
+  const highest = Math.max(...about.points.map((point) => point[1]), about.line?.y ?? 0, about.today?.y ?? 0, about.yLeast ?? 1e-12);
   const yStep = stepOf(about.yMax ?? highest * 1.08);
   const yMax = about.yMax ?? Math.ceil(highest * 1.08 / yStep) * yStep;
   const x = (value) => LEFT + (WIDTH - LEFT - RIGHT) * (Math.min(xMax, Math.max(xMin, value)) - xMin) / (xMax - xMin);

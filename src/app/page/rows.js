@@ -1,21 +1,28 @@
 // The table of filters. It holds any number of rows, and has elements only for those in view.
-import { count, exact, bytes, KINDS, percent, stateOf, STATES } from "./advice.js";
+import { KINDS, stateOf, STATES } from "./advice.js";
 import { make, stateMark, bar } from "./draw.js";
+import { bytes, count, exact, percent } from "./figures.js";
+import { quoted, shownKey, shownText } from "./key.js";
 
-const ROW_HEIGHT = 40;
+const ROW_HEIGHT = 52;  // as in page.css
 const SPARE = 6;  // rows above and below those in view
+
+// What the heads mean, for those whose word is short.
+const MEANINGS = { share: "Items, of those that it has room for", rate: "How often it wrongly says yes, now", asked: "The rate that was asked for", about: "Its kind, its database" };
 
 // An overfilled filter has more items than it counts: those that it took for known ones by mistake.
 const share = (filter) => (filter.state === "overfilled" ? Math.max(filter.items, filter.estimate) : filter.items) / filter.capacity;
 const COLUMNS = [
   { id: "state", title: "State", value: (filter) => STATES[filter.state].rank * 1e6 - Math.min(1e5, filter.asked === null ? 0 : filter.rate / filter.asked) },
-  { id: "key", title: "Key", value: (filter) => filter.key },
-  { id: "share", title: "Items of room", value: share, number: true },
-  { id: "rate", title: "Rate now", value: (filter) => filter.rate, number: true },
-  { id: "asked", title: "Asked for", value: (filter) => filter.asked ?? 0, number: true },
+  { id: "key", title: "Key", value: (filter) => filter.shown },
+  { id: "about", title: "Kind", value: (filter) => KINDS[filter.kind] },
+  { id: "share", title: "Used", value: share, number: true },
+  { id: "rate", title: "Rate", value: (filter) => filter.rate, number: true },
+  { id: "asked", title: "Asked", value: (filter) => filter.asked ?? 0, number: true },
   { id: "bytes", title: "Memory", value: (filter) => filter.bytes, number: true },
   { id: "layers", title: "Layers", value: (filter) => filter.layers, number: true },
 ];
+const aboutOf = (filter) => [KINDS[filter.kind], filter.database === 0 ? "" : `database ${filter.database}`].filter(Boolean).join(", ");
 const compareText = (one, other) => (one < other ? -1 : one > other ? 1 : 0);
 
 export class Rows {
@@ -37,8 +44,8 @@ export class Rows {
     this.only = "";
     head.append(...COLUMNS.map((column) => this.#headOf(column)));
     this.heads = [...head.children];
-    this.above = make("tr", { class: "gap", "aria-hidden": "true" }, make("td", { colspan: COLUMNS.length }));
-    this.below = this.above.cloneNode(true);
+    this.above = make("tr", { class: "gap", "aria-hidden": "true" });
+    this.below = this.above.cloneNode();
     body.append(this.above, this.below);
     scroller.addEventListener("scroll", () => this.#drawSoon(), { passive: true });
     scroller.addEventListener("keydown", (event) => this.#key(event));
@@ -51,7 +58,8 @@ export class Rows {
   set(filters) {
     for (const filter of filters) {
       filter.state = stateOf(filter);
-      filter.lower = filter.key.toLowerCase();
+      filter.shown = shownText(filter);
+      filter.lower = `${filter.key}\n${filter.shown}`.toLowerCase();
     }
     this.#all = filters;
     this.arrange();
@@ -68,7 +76,7 @@ export class Rows {
     this.#shown = this.#all.filter((filter) => (!this.only || filter.state === this.only) && (!text || filter.lower.includes(text)));
     const { value } = this.#sort.column, sign = this.#sort.down ? -1 : 1;
     const keyed = this.#shown.map((filter) => [value(filter), filter]);
-    keyed.sort((one, other) => sign * compareText(one[0], other[0]) || compareText(one[1].key, other[1].key) || one[1].database - other[1].database);
+    keyed.sort((one, other) => sign * compareText(one[0], other[0]) || compareText(one[1].shown, other[1].shown) || one[1].database - other[1].database);
     this.#shown = keyed.map((pair) => pair[1]);
     this.#active = Math.min(this.#active, Math.max(0, this.#shown.length - 1));
     this.body.parentElement.setAttribute("aria-rowcount", this.#shown.length + 1);
@@ -76,7 +84,7 @@ export class Rows {
   }
 
   #headOf(column) {
-    const button = make("button", { type: "button" }, column.title);
+    const button = make("button", { type: "button", title: MEANINGS[column.id] ?? null }, column.title);
     button.addEventListener("click", () => {
       const same = this.#sort.column === column;
       this.#sort = { column, down: same ? !this.#sort.down : Boolean(column.number) };
@@ -85,7 +93,7 @@ export class Rows {
       this.#active = 0;
       this.arrange();
     });
-    return make("th", { scope: "col", class: `c-${column.id}${column.number ? " number" : ""}` }, button);
+    return make("th", { scope: "col", role: "columnheader", class: `c-${column.id}${column.number ? " number" : ""}` }, button);
   }
 
   #markSort() {
@@ -111,8 +119,8 @@ export class Rows {
     const to = Math.min(this.#shown.length, from + wanted);
     while (this.#elements.length < to - from) this.#elements.push(this.#element());
     this.#drawnFrom = from;
-    this.above.firstChild.style.height = `${from * ROW_HEIGHT}px`;
-    this.below.firstChild.style.height = `${(this.#shown.length - to) * ROW_HEIGHT}px`;
+    this.above.style.height = `${from * ROW_HEIGHT}px`;
+    this.below.style.height = `${(this.#shown.length - to) * ROW_HEIGHT}px`;
     this.#elements.forEach((row, i) => {
       if (from + i < to) this.#fill(row, from + i);
       else if (row.isConnected) row.remove();
@@ -122,8 +130,8 @@ export class Rows {
 
   #element() {
     const key = make("button", { class: "key", type: "button" });
-    const cells = COLUMNS.map((column) => make(column.id === "key" ? "th" : "td", { class: `c-${column.id}${column.number ? " number" : ""}`, scope: column.id === "key" ? "row" : null }));
-    const row = make("tr", { class: "row" }, ...cells);
+    const cells = COLUMNS.map((column) => make(column.id === "key" ? "th" : "td", { class: `c-${column.id}${column.number ? " number" : ""}`, ...(column.id === "key" ? { scope: "row", role: "rowheader" } : { role: "cell" }) }));
+    const row = make("tr", { class: "row", role: "row" }, ...cells);
     cells[1].append(key);
     row.addEventListener("click", () => { this.#active = row.index; this.open(this.#shown[row.index]); });
     return Object.assign(row, { key, of: null });
@@ -139,12 +147,12 @@ export class Rows {
     if (row.of === filter) return;
     row.of = filter;
     const tone = STATES[filter.state].tone;
-    const [state, , room, rate, asked, memory, layers] = row.children;
+    const [state, , about, room, rate, asked, memory, layers] = row.children;
     state.replaceChildren(stateMark(filter.state, tone));
-    row.key.textContent = filter.key === "" ? "(empty key)" : filter.key;
-    row.key.title = filter.key;
-    if (filter.database !== 0) row.key.append(make("span", { class: "small" }, ` in database ${filter.database}`));
-    if (filter.kind !== "bloom") row.key.append(make("span", { class: "small" }, ` ${KINDS[filter.kind]}`));
+    row.key.replaceChildren(shownKey(filter, true));
+    row.key.title = quoted(filter);
+    about.textContent = aboutOf(filter);
+    about.title = about.textContent;
     room.replaceChildren(percent(share(filter)), bar(share(filter), "bar", tone === "good" ? "" : tone));
     room.title = `${exact(filter.items)} of ${exact(filter.capacity)} items`;
     rate.textContent = percent(filter.rate);

@@ -4,6 +4,8 @@
 const assert = require("node:assert");
 const path = require("node:path");
 const { chromium } = require(path.join(process.env.SEPAL_MODULES, "playwright-core"));
+const screens = require("./screens.js");
+const words = require("./words.js");
 const AXE = path.join(process.env.SEPAL_MODULES, "axe-core", "axe.min.js");
 
 const WEB = process.env.SEPAL_WEB, PICTURES = process.env.SEPAL_SCREENSHOTS;
@@ -25,8 +27,8 @@ async function open(options = {}, address = "/", prepare = async () => {}) {
   return page;
 }
 
-const keys = async (page) => (await page.locator("#body button.key").allTextContents()).map((text) => text.replace(/ cuckoo filter.*$/, ""));
-const row = (page, key) => page.locator("#body tr.row").filter({ has: page.locator("button.key", { hasText: new RegExp(`^${key}( cuckoo filter.*)?$`) }) });
+const keys = (page) => page.locator("#body button.key").allTextContents();
+const row = (page, key) => page.locator("#body tr.row").filter({ has: page.locator("button.key", { hasText: new RegExp(`^${key}$`) }) });
 
 async function openFilter(page, key) {
   await page.fill("#search", key);
@@ -230,12 +232,6 @@ async function accessible(page, what) {
   assert.deepEqual(serious.map((one) => [one.id, one.nodes.map((node) => node.html).slice(0, 3)]), [], what);
 }
 
-async function fitsPhone(page) {
-  const [inner, outer, wide] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth,
-    [...document.querySelectorAll("main *")].filter((one) => one.getBoundingClientRect().right > innerWidth && !one.closest("svg, .wide, #rows")).map((one) => `${one.tagName}#${one.id}`)]);
-  assert.ok(inner <= outer, `the page is ${inner} wide on a screen of ${outer}: ${wide}`);
-}
-
 async function withoutStyle() {
   const page = await open();
   await row(page, "overfilled").waitFor();
@@ -268,23 +264,6 @@ async function manyRows() {
   await page.context().close();
 }
 
-// With SEPAL_SCREENSHOTS there are pictures instead of tests.
-async function pictures() {
-  const views = { light: {}, dark: { colorScheme: "dark" }, phone: { viewport: { width: 390, height: 844 } } };
-  for (const [name, options] of Object.entries(views)) {
-    const page = await open(options);
-    await row(page, "overfilled").waitFor();
-    // Long enough that the load has a line.
-    await page.waitForTimeout(16000);
-    await page.screenshot({ path: path.join(PICTURES, `page-${name}.png`) });
-    const key = name === "dark" ? "sessions" : "overfilled";
-    await openFilter(page, key);
-    await page.locator("#filter").screenshot({ path: path.join(PICTURES, `${key}-${name}.png`) });
-    if (name === "light") await page.locator("#planner").screenshot({ path: path.join(PICTURES, "planner.png") });
-    await page.context().close();
-  }
-}
-
 async function main() {
   browser = await chromium.launch({ executablePath: process.env.SEPAL_CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
   const done = async (name, part) => {
@@ -293,7 +272,8 @@ async function main() {
     console.log(`ok ${name}`);
   };
   try {
-    if (PICTURES) return await pictures();
+    const tools = { open, row, openFilter, facts: FACTS, web: WEB };
+    if (PICTURES) return await screens.pictures(tools, PICTURES);
     const page = await open();
     await done("content", content(page));
     await done("sorting", sorting(page));
@@ -308,9 +288,12 @@ async function main() {
     const dark = await open({ colorScheme: "dark" }, "/#filter=0/overfilled");
     await dark.locator("#filter-charts figure").first().waitFor();
     await done("dark", accessible(dark, "dark"));
-    const phone = await open({ viewport: { width: 360, height: 740 } }, "/#filter=0/overfilled");
-    await phone.locator("#filter-charts figure").first().waitFor();
-    await done("phone", fitsPhone(phone));
+    await done("screens", screens.fit(tools));
+    await done("odd keys", words.oddKeys(tools));
+    await done("copies", words.copies(tools));
+    await done("escape", words.escape(tools));
+    await done("small rates", words.smallRates(tools));
+    await done("planner reads", words.plannerReads(tools));
     await done("without style", withoutStyle());
     await done("many rows", manyRows());
   } finally {
