@@ -49,9 +49,9 @@ _sepal() {
         --cacert) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --cert) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --key) COMPREPLY=($(compgen -f -- "$word")); return ;;
-        --from) return ;;
+        --from|--keep) return ;;
       esac
-      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --from --dir --cacert --cert --key --insecure --copy -q --quiet" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi ;;
+      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --from --dir --keep --cacert --cert --key --insecure --copy -q --quiet" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi ;;
     restore)
       case $before in
         --dir) COMPREPLY=($(compgen -f -- "$word")); return ;;

@@ -61,6 +61,7 @@ complete -c sepal -n '__fish_seen_subcommand_from backup' -F
 complete -c sepal -n '__fish_seen_subcommand_from backup' -s h -l help -d 'Print this help message and exit'
 complete -c sepal -n '__fish_seen_subcommand_from backup' -l from -x -d 'The running server, redis://[USER@]HOST[:PORT], rediss://... for TLS, or unix://[USER@]/PATH; redis://127.0.0.1:6379 if neither this nor --dir is given'
 complete -c sepal -n '__fish_seen_subcommand_from backup' -l dir -r -F -d 'The data directory: of a stopped server; with --from, where that of the server is on this machine'
+complete -c sepal -n '__fish_seen_subcommand_from backup' -l keep -x -d 'Make the backup in the folder DEST, named after the time, and when it is whole remove all backups of this data directory there but the newest N'
 complete -c sepal -n '__fish_seen_subcommand_from backup' -l cacert -r -F -d 'With rediss://, the CA certificates that have signed those of the servers; the system\'s if not given'
 complete -c sepal -n '__fish_seen_subcommand_from backup' -l cert -r -F -d 'With rediss://, a certificate of one\'s own'
 complete -c sepal -n '__fish_seen_subcommand_from backup' -l key -r -F -d 'The key of that certificate'

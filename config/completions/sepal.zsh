@@ -97,6 +97,7 @@ case $command in
       '(-h --help)--help[Print this help message and exit]' \
       '--from=[The running server, redis\://\[USER@\]HOST\[\:PORT\], rediss\://... for TLS, or unix\://\[USER@\]/PATH; redis\://127.0.0.1\:6379 if neither this nor --dir is given]:server:' \
       '--dir=[The data directory\: of a stopped server; with --from, where that of the server is on this machine]:dir:_files' \
+      '--keep=[Make the backup in the folder DEST, named after the time, and when it is whole remove all backups of this data directory there but the newest N]:n:' \
       '--cacert=[With rediss\://, the CA certificates that have signed those of the servers; the system'\''s if not given]:file:_files' \
       '--cert=[With rediss\://, a certificate of one'\''s own]:file:_files' \
       '--key=[The key of that certificate]:file:_files' \

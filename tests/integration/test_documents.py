@@ -77,7 +77,12 @@ NOT_RUN = {
     "docker run -p 127.0.0.1:6379:6379 -v redis:/data --read-only sepal-redis --maxmemory 1gb --requirepass secret":
         "needs Docker and a network",
     "scripts/package": "builds everything; a test in tests/packages/ installs what it makes",
-    "apt install ./build/package/sepal_*.deb": "installs a package; a test in tests/packages/ does so in a system of its own"
+    "apt install ./build/package/sepal_*.deb": "installs a package; a test in tests/packages/ does so in a system of its own",
+    "systemctl enable --now sepal-backup@sepald.timer": "needs systemd; test_install.py checks the units",
+    "systemctl list-timers 'sepal-backup@*'": "needs systemd",
+    "install -m 640 -g sepal /etc/sepal/sepald.toml /etc/sepal/sessions.toml": "needs the package",
+    "editor /etc/sepal/sessions.toml": "waits for a person",
+    "systemctl enable --now sepald@sessions": "needs systemd; test_install.py checks the units"
 }
 
 # Line of a document: the pattern of the output.

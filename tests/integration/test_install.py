@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SEPALD, SEPAL = os.environ["SEPALD"], os.environ["SEPAL"]
 BUILD = pathlib.Path(SEPALD).parent
 COMMANDS = re.findall(r"^  ([a-z]+) {3,}", subprocess.run([SEPAL, "--help"], capture_output=True, text=True, check=True).stdout, re.M)
+UNITS = ("sepald.service", "sepald@.service", "sepal-backup@.service", "sepal-backup@.timer")
 # systemd rates a service without any protection as 9.6. The option takes ten times the rating.
 EXPOSURE_MAX = "20"
 
@@ -58,12 +59,13 @@ class InstallTest(unittest.TestCase):
     def test_every_file_has_its_place(self):
         self.install("/usr", str(self.folder))
         self.assertEqual(self.files(), {
-            "etc/sepal/sepald.toml", "usr/bin/sepald", "usr/bin/sepal", *self.plugin(), "usr/lib/systemd/system/sepald.service",
-            "usr/lib/sysusers.d/sepal.conf", "usr/share/man/man1/sepal.1", "usr/share/man/man8/sepald.8",
+            "etc/sepal/sepald.toml", "etc/logrotate.d/sepal", "usr/bin/sepald", "usr/bin/sepal", *self.plugin(),
+            *("usr/lib/systemd/system/" + unit for unit in UNITS), "usr/lib/sysusers.d/sepal.conf", "usr/share/man/man1/sepal.1", "usr/share/man/man8/sepald.8",
             *("usr/share/doc/sepal/" + path for path in self.documents()),
             *("usr/share/" + path for name in ("sepald", "sepal") for path in (
                 "bash-completion/completions/" + name, "zsh/site-functions/_" + name, "fish/vendor_completions.d/%s.fish" % name))})
-        self.assertEqual((self.folder / "usr/lib/systemd/system/sepald.service").read_text(), (ROOT / "config/sepald.service").read_text())
+        for unit in set(UNITS) - {"sepald@.service"}:
+            self.assertEqual((self.folder / "usr/lib/systemd/system" / unit).read_text(), (ROOT / "config" / unit).read_text())
         for name in ("sepald", "sepal"):
             done = run(str(self.folder / "usr/bin" / name), "--version")
             self.assertEqual((done.returncode, done.stdout.split()[:2]), (0, [name, os.environ["SEPAL_VERSION"]]))
@@ -89,6 +91,10 @@ class InstallTest(unittest.TestCase):
         config = self.folder / "opt/etc/sepal/sepald.toml"
         self.assertIn("ExecStart=%s/opt/bin/sepald --config %s\n" % (self.folder, config), service)
         self.assertEqual(service.count("/etc/"), service.count(str(config.parent)))
+        for unit in UNITS:
+            text = (self.folder / "opt/lib/systemd/system" / unit).read_text()
+            self.assertEqual((text.count("/usr/"), text.count("/etc/")), (0, text.count(str(config.parent))), unit)
+        self.assertFalse((self.folder / "opt/etc/logrotate.d").exists(), "logrotate reads no such folder")
 
     def test_the_installed_configuration_differs_from_the_defaults_in_the_directory(self):
         self.install(str(self.folder))
@@ -106,10 +112,43 @@ class InstallTest(unittest.TestCase):
 class ServiceTest(unittest.TestCase):
     SERVICE = ROOT / "config" / "sepald.service"
 
-    def test_systemd_rates_the_protection_of_the_service(self):
-        done = run(program("systemd-analyze"), "security", "--offline=true", "--no-pager", "--threshold=" + EXPOSURE_MAX, str(self.SERVICE))
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("Overall exposure level for sepald.service", done.stdout)
+    def installed(self):
+        """The units in a root of their own, as a system would have them with an instance of each template."""
+        root = pathlib.Path(tempfile.mkdtemp(prefix="sepal-test-"))
+        self.addCleanup(shutil.rmtree, root)
+        done = run(os.environ["CMAKE"], "--install", str(BUILD), "--prefix", "/usr", env=dict(os.environ, DESTDIR=str(root)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return root / "usr/lib/systemd/system"
+
+    def test_systemd_rates_the_protection_of_the_services(self):
+        units = self.installed()
+        for unit in ("sepald.service", "sepald@.service", "sepal-backup@.service"):
+            with self.subTest(unit):
+                done = run(program("systemd-analyze"), "security", "--offline=true", "--no-pager", "--threshold=" + EXPOSURE_MAX, str(units / unit))
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertIn("Overall exposure level for " + unit.replace("@.", "@i."), done.stdout)
+
+    def test_systemd_understands_the_units(self):
+        units = self.installed()
+        for unit in UNITS:
+            # The programs must be there: those of the build stand in for the installed ones.
+            text = (units / unit).read_text()
+            for name, path in (("sepald", SEPALD), ("sepal", SEPAL)):
+                text = text.replace("/usr/bin/%s " % name, path + " ")
+            (units / unit).write_text(text)
+        instances = [str(units / unit).replace("@.", "@cache.") for unit in UNITS]
+        done = run(program("systemd-analyze"), "verify", "--man=no", "--recursive-errors=no", *instances)
+        self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+
+    def test_an_instance_shares_no_folder_with_another_one(self):
+        def folders(unit):
+            text = (units / unit).read_text()
+            return {line for line in text.splitlines() if line.startswith(("ExecStart=", "StateDirectory=", "RuntimeDirectory=", "WorkingDirectory="))}
+        units = self.installed()
+        self.assertEqual(folders("sepald.service"), {"ExecStart=/usr/bin/sepald --config /etc/sepal/sepald.toml", "StateDirectory=sepal",
+                                                     "RuntimeDirectory=sepal", "WorkingDirectory=/var/lib/sepal"})
+        self.assertEqual(folders("sepald@.service"), {"ExecStart=/usr/bin/sepald --config /etc/sepal/%i.toml --dir /var/lib/sepald-%i",
+                                                      "StateDirectory=sepald-%i", "RuntimeDirectory=sepald-%i", "WorkingDirectory=/var/lib/sepald-%i"})
 
     def test_a_stop_has_the_time_that_sepald_takes(self):
         seconds = int(re.search(r"^TimeoutStopSec=(\d+)$", self.SERVICE.read_text(), re.M).group(1))

@@ -1,4 +1,4 @@
-"""docker/kubernetes.yaml and the compose files: each field exists and has the right type, and sepald accepts the flags.
+"""docker/kubernetes.yaml, the policy beside it and the compose files: each field exists and has the right type, and sepald accepts the flags.
 
 For Kubernetes the types are those of its Python client, which are generated from the API's own description. A field that the
 API does not know would be ignored or refused by a cluster; here it fails. For compose, docker-compose reads the file.
@@ -23,9 +23,10 @@ if not shutil.which("docker-compose"):
     skip("there is no docker-compose; scripts/install-dependencies --packages installs it")
 
 KUBERNETES = ROOT / "docker" / "kubernetes.yaml"
+POLICY = ROOT / "docker" / "network-policy.yaml"
 COMPOSE = ROOT / "docker" / "docker-compose.yml"
 KINDS = {("v1", "Secret"): "V1Secret", ("v1", "Service"): "V1Service", ("apps/v1", "StatefulSet"): "V1StatefulSet",
-         ("apps/v1", "Deployment"): "V1Deployment"}
+         ("apps/v1", "Deployment"): "V1Deployment", ("networking.k8s.io/v1", "NetworkPolicy"): "V1NetworkPolicy"}
 PLAIN = {"str": str, "int": int, "bool": bool, "float": (int, float)}
 ENTRYPOINT = ["--bind", "0.0.0.0", "--dir", "/data"]
 UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "kb": 2**10, "mb": 2**20, "gb": 2**30, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
@@ -59,8 +60,8 @@ def checked(value, kind, place):
         raise AssertionError("%s: %s" % (place, problem)) from problem
 
 
-def documents():
-    return list(yaml.safe_load_all(KUBERNETES.read_text(encoding="utf-8")))
+def documents(path=KUBERNETES):
+    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
 
 
 def size(text):
@@ -108,6 +109,18 @@ class ArgumentsTest(unittest.TestCase):
                     ports = {port["name"]: port["containerPort"] for port in server["ports"]}
                     self.assertEqual(ports[server[probe]["httpGet"]["port"]], int(settings["http_port"]))
 
+    def test_the_policy_is_about_the_pod_and_its_ports(self):
+        pod = next(document["spec"]["template"] for document in documents() if document["kind"] == "StatefulSet")
+        spec = documents(POLICY)[0]["spec"]
+        self.assertLessEqual(spec["podSelector"]["matchLabels"].items(), pod["metadata"]["labels"].items())
+        named = {port["name"] for container in pod["spec"]["containers"] for port in container["ports"]}
+        self.assertEqual({port["port"] for rule in spec["ingress"] for port in rule["ports"]}, named)
+        # A rule without `from` lets all in, and so does an empty selector.
+        for rule in spec["ingress"]:
+            for source in rule["from"]:
+                self.assertTrue(source["podSelector"]["matchLabels"])
+        self.assertEqual((set(spec["policyTypes"]), spec["egress"]), ({"Ingress", "Egress"}, []))
+
     def test_compose(self):
         service = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["services"]["sepal"]
         settings = self.check(service["command"], "docker-compose.yml")
@@ -123,11 +136,11 @@ class ArgumentsTest(unittest.TestCase):
 class FormTest(unittest.TestCase):
     def test_kubernetes_knows_each_field(self):
         names = []
-        for document in documents():
+        for document in documents() + documents(POLICY):
             kind = KINDS[document["apiVersion"], document["kind"]]
             checked(document, kind, document["kind"])
             names.append(document["kind"])
-        self.assertEqual(names, ["Secret", "Service", "StatefulSet", "Deployment"])
+        self.assertEqual(names, ["Secret", "Service", "StatefulSet", "Deployment", "NetworkPolicy"])
 
     def test_a_wrong_field_type_or_gap_is_noticed(self):
         for value, told in (({"nmae": "a"}, "no field nmae"), ({"name": 1}, "str is expected"), ({}, "`name`, must not be"),

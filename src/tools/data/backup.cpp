@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "tools/data/kept_backups.hpp"
 #include "tools/redis/redis_connection.hpp"
 #include "tools/redis/tls_flags.hpp"
 #include "tools/shell/held_signals.hpp"
@@ -177,14 +178,14 @@ std::string current_of(Disk& disk, const Path& directory) {
 class Unfinished {
  public:
   Unfinished(Disk& disk, const Path& target)
-      : disk_(disk), target_(target), path_(target.string() + ".partial") {}
+      : disk_(disk), target_(target), path_(target.string() + partial_suffix) {}
   ~Unfinished() {
     if (made_) static_cast<void>(disk_.remove_tree(path_));
   }
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
 
-  [[nodiscard]] Path copy() const { return path_ / "data"; }
+  [[nodiscard]] Path copy() const { return path_ / partial_data; }
 
   // Removes what an earlier program left that was killed.
   Result<void> begin() {

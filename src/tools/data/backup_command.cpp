@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tools/data/backup.hpp"
+#include "tools/data/kept_backups.hpp"
 #include "tools/redis/tls_flags.hpp"
 #include "tools/shell/commands.hpp"
 #include "tools/shell/text.hpp"
@@ -13,11 +14,13 @@
 namespace sepal::tools {
 namespace {
 
+constexpr std::uint64_t keep_max = 10'000;
 constexpr const char* usual_server = "redis://127.0.0.1:6379";
 
 struct BackupArguments {
   BackupRequest request;
   std::string server;
+  std::size_t keep = 0;  // 0: the backup has the name that was given
   bool copies_all = false;
   bool quiet = false;
 };
@@ -57,6 +60,35 @@ void print(const storage::CopyReport& copy) {
   std::printf("\nverified: a start will load this\n");
 }
 
+int make_one(const BackupArguments& arguments) {
+  Progress progress(stderr, progress_style(arguments.quiet));
+  const auto report = make_backup(arguments.request, progress);
+  progress.end();
+  if (!report) return refuse("backup", report.error().detail);
+  if (arguments.quiet) return exit_good;
+  std::printf("backup   %s of %s\n", arguments.request.into.string().c_str(),
+              report->directory.string().c_str());
+  print(report->copy);
+  return exit_good;
+}
+
+// With --keep: the backup gets a name in the folder, and older ones are removed when it is whole.
+int make_kept(BackupArguments& arguments) {
+  auto backups = KeptBackups::open(arguments.request.into, std::chrono::system_clock::now());
+  if (!backups) return refuse("backup", backups.error().detail);
+  arguments.request.into = backups->next();
+  if (const int status = make_one(arguments); status != exit_good) return status;
+  const auto report = backups->remove_old(arguments.keep);
+  if (!report)
+    return refuse("backup", arguments.request.into.string() +
+                                " is whole, but an older one is not removed: " + report.error().detail);
+  if (arguments.quiet) return exit_good;
+  std::printf("kept     %zu, removed %zu\n", report->kept, report->removed);
+  for (const std::string& name : report->strange)
+    std::printf("left     %s: it is no backup of this data directory, or was changed\n", name.c_str());
+  return exit_good;
+}
+
 int backup_with(BackupArguments& arguments) {
   BackupRequest& request = arguments.request;
   request.may_link = !arguments.copies_all;
@@ -71,14 +103,7 @@ int backup_with(BackupArguments& arguments) {
   if (half_a_certificate(request.tls)) return refuse_usage("backup", "--cert and --key belong together");
   request.password = password_of_environment();
   make_files_private();
-  Progress progress(stderr, progress_style(arguments.quiet));
-  const auto report = make_backup(request, progress);
-  progress.end();
-  if (!report) return refuse("backup", report.error().detail);
-  if (arguments.quiet) return exit_good;
-  std::printf("backup   %s of %s\n", request.into.string().c_str(), report->directory.string().c_str());
-  print(report->copy);
-  return exit_good;
+  return arguments.keep == 0 ? make_one(arguments) : make_kept(arguments);
 }
 
 int restore_with(RestoreArguments& arguments) {
@@ -103,7 +128,10 @@ void add_backup_command(CommandLine& line) {
   CLI::App& command =
       line.add_command("backup", "Copies the data of a running or stopped sepald, and verifies the copy",
                        [arguments] { return backup_with(*arguments); });
-  command.add_option("DEST", arguments->request.into, "The backup: a folder that is not there yet, or empty")
+  command
+      .add_option(
+          "DEST", arguments->request.into,
+          "The backup: a folder that is not there yet, or empty; with --keep, the folder of the backups")
       ->type_name("")
       ->required();
   command
@@ -119,6 +147,12 @@ void add_backup_command(CommandLine& line) {
           "The data directory: of a stopped server; with --from, where that of the server is on this machine")
       ->type_name("DIR")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  add_number(
+      command, "--keep",
+      "Make the backup in the folder DEST, named after the time, and when it is whole remove all backups "
+      "of this data directory there but the newest N",
+      {.lowest = 1, .highest = keep_max}, [arguments](std::uint64_t keep) { arguments->keep = keep; })
+      ->type_name("N");
   add_tls_flags(command, arguments->request.tls);
   command.add_flag("--copy", arguments->copies_all,
                    "Copy all files, even where links would do, on the same file system");
