@@ -14,7 +14,6 @@
 #include <sepal/bloom/plan/plan_memo.hpp>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <new>
 #include <optional>
@@ -51,7 +50,8 @@ struct Addition {
   bloom::FilterOptions options;
   std::optional<bloom::WindowOptions> window{};  // the filter is to forget; `options` say nothing then
   bool create = true;
-  bool single = false;  // the reply is one answer, and no array
+  bool single = false;                     // the reply is one answer, and no array
+  std::optional<std::int64_t> deadline{};  // of a filter that is created: milliseconds since 1970
 };
 
 void reply_outcome(Reply& reply, const Filter& filter, const Filter::AddOutcome& outcome) {
@@ -142,6 +142,25 @@ WindowFilter* create_forgetting(Request& request, Key& key, bloom::WindowOptions
   return create_window(request, key, options, effects);
 }
 
+// A filter was created. The deadline is absolute, so a replica that gets it later keeps the same one.
+void set_deadline(Key& key, std::int64_t deadline, Effects& effects) {
+  key.expire_at(deadline);
+  effects.deadline(deadline);
+}
+
+// What `seconds` from now is, in milliseconds since 1970. False: it does not fit into 64 bits. This is asked
+// before the filter exists.
+bool read_deadline(std::optional<std::int64_t> seconds, std::optional<std::int64_t>& deadline) {
+  if (!seconds) return true;
+  constexpr std::int64_t milliseconds = 1000;
+  std::int64_t time = 0;
+  if (__builtin_mul_overflow(*seconds, milliseconds, &time) ||
+      __builtin_add_overflow(time, std::int64_t{api.Milliseconds()}, &time))
+    return false;
+  deadline = time;
+  return true;
+}
+
 // False, with the reply: there is no filter to add to.
 bool add_under(Request& request, Key& key, const Addition& addition, Effects& effects) {
   Filter* filter = key.filter();
@@ -161,6 +180,7 @@ bool add_under(Request& request, Key& key, const Addition& addition, Effects& ef
       filter = create(request, key, addition.options, effects);
     }
     if (filter == nullptr && window == nullptr) return false;
+    if (addition.deadline) set_deadline(key, *addition.deadline, effects);
   }
   if (window != nullptr) {
     add_to_window(request, *window, addition.first_item, addition.single, effects);
@@ -193,10 +213,13 @@ void bf_insert(Request& request) {
   if (std::holds_alternative<bloom::TooFewWords>(parsed))
     return request.reply.error(bloom::wrong_arity("bf.insert"));
   const auto& insert = std::get<bloom::InsertRequest>(parsed);
+  std::optional<std::int64_t> deadline;
+  if (!read_deadline(insert.seconds, deadline)) return request.reply.error(text::insert_bad_expiry);
   add(request, {.first_item = request.words.size() - insert.items.size(),
                 .options = insert.options,
                 .window = insert.window,
-                .create = insert.create});
+                .create = insert.create,
+                .deadline = deadline});
 }
 
 void bf_reserve(Request& request) {
@@ -206,13 +229,8 @@ void bf_reserve(Request& request) {
   const auto parsed = bloom::parse_reserve(request.words.subspan(2), chosen->options);
   if (const auto* refusal = std::get_if<Refusal>(&parsed)) return reply.error(refusal->text);
   const auto& reserve = std::get<bloom::ReserveRequest>(parsed);
-  // The deadline in milliseconds must fit into 64 bits. This is checked before the filter exists.
-  // The deadline is absolute, so a replica that gets it later keeps the same one.
-  const std::int64_t now = api.Milliseconds();
-  constexpr std::int64_t milliseconds = 1000;
-  const std::int64_t seconds = reserve.seconds.value_or(0);
-  if (seconds > (std::numeric_limits<std::int64_t>::max() - now) / milliseconds)
-    return reply.error(text::reserve_bad_expiry);
+  std::optional<std::int64_t> deadline;
+  if (!read_deadline(reserve.seconds, deadline)) return reply.error(text::reserve_bad_expiry);
   Effects effects(request);
   {
     Key key(request.context, request.key(), open_to_read | open_to_write);
@@ -223,11 +241,7 @@ void bf_reserve(Request& request) {
             ? static_cast<const value::Value*>(create_forgetting(request, key, *reserve.window, effects))
             : create(request, key, reserve.options, effects);
     if (made == nullptr) return;
-    if (reserve.seconds) {
-      const std::int64_t deadline = now + seconds * milliseconds;
-      key.expire_at(deadline);
-      effects.deadline(deadline);
-    }
+    if (deadline) set_deadline(key, *deadline, effects);
   }
   effects.end();
   reply.ok();

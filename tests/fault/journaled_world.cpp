@@ -237,6 +237,26 @@ void JournaledWorld::transact(std::mt19937_64& random, Model& model, std::uint32
   if (recording) log.end_group();
 }
 
+// The filter, its deadline and its items are one piece of the record, also `inside` the shared gate.
+bloom::Filter* JournaledWorld::create(std::mt19937_64& random, keyspace::DatabaseKey key,
+                                      std::uint64_t capacity, std::span<const std::string_view> items,
+                                      bool inside, std::vector<bloom::Filter::AddOutcome>& outcomes) {
+  auto& log = journal_->log(0);
+  Limbo at_once(nullptr);
+  keyspace::Mutator creating(keyspace_, log.recording() ? &log : nullptr, inside ? &at_once : nullptr);
+  const sepal::writers::Creation creation{.options = {.error_rate = 0.001,
+                                                      .capacity = capacity,
+                                                      .expansion = 1 + below(random, 2),
+                                                      .seed = small_filters.seed},
+                                          .deadline = static_cast<keyspace::Deadline>(below(random, 3)),
+                                          .items = items,
+                                          .now = {}};
+  bloom::Filter* const filter = *sepal::writers::create(creating, key, creation, outcomes);
+  if (inside && log.recording()) log.append();
+  if (inside) static_cast<void>(log.seal_record(true));
+  return filter;
+}
+
 void JournaledWorld::add(std::mt19937_64& random, Model& model, bool in_transaction) {
   const bool still = models_.size() == 1 || (!in_transaction && below(random, 90) == 0);
   const std::string key = still ? still_key : key_names[below(random, key_names.size())];
@@ -266,14 +286,13 @@ void JournaledWorld::add(std::mt19937_64& random, Model& model, bool in_transact
     added_count = static_cast<std::uint64_t>(std::ranges::count(added, true));
     if (!in_transaction) static_cast<void>(log.seal_record(true));
   } else {
-    if (filter == nullptr)
-      filter = *sepal::writers::create(mutator, {database, key},
-                                       {.error_rate = 0.001,
-                                        .capacity = still ? still_capacity : small_filters.capacity,
-                                        .expansion = 1 + below(random, 2),
-                                        .seed = small_filters.seed});
     std::vector<bloom::Filter::AddOutcome> outcomes;
-    if (shares) {
+    if (filter == nullptr) {
+      const std::uint64_t capacity = still ? still_capacity : small_filters.capacity;
+      const bool inside = !in_transaction && keyspace_.mirrors().empty() && below(random, 2) == 0;
+      filter = create(random, {database, key}, capacity, items, inside, outcomes);
+      model[{database, key}].deadline = keyspace_.deadline({database, key});
+    } else if (shares) {
       Limbo at_once(nullptr);
       keyspace::Mutator sharing(keyspace_, mutator.log(), &at_once);
       REQUIRE(sepal::writers::add_growing(sharing, {database, key}, *filter, items, outcomes));

@@ -110,6 +110,9 @@ class JournaledWorld {
   };
   void change_filters(std::mt19937_64& random, Model& model, const Kind& kind);
   void transact(std::mt19937_64& random, Model& model, std::uint32_t changes);
+  [[nodiscard]] bloom::Filter* create(std::mt19937_64& random, keyspace::DatabaseKey key,
+                                      std::uint64_t capacity, std::span<const std::string_view> items,
+                                      bool inside, std::vector<bloom::Filter::AddOutcome>& outcomes);
   void add(std::mt19937_64& random, Model& model, bool in_transaction);
   void change_key(std::mt19937_64& random, Model& model);
   struct StringChange {

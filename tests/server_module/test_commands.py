@@ -74,6 +74,12 @@ class CommandTest(RedisTest):
         client = self.client_of(self.start())
         self.assertEqual(client.call("BF.RESERVE", "k", "0.001", "1000", "EX", "100"), b"OK")
         self.assertIn(client.call("TTL", "k"), (99, 100))
+        self.assertEqual(client.call("BF.INSERT", "i", "EX", "50", "ITEMS", "a"), [1])
+        self.assertEqual(client.call("BF.INSERT", "i", "EX", "9", "ITEMS", "a", "b"), [0, 1])
+        self.assertIn(client.call("TTL", "i"), (49, 50))
+        self.assertIn("invalid expire time in 'bf.insert'",
+                      str(client.pipeline([("BF.INSERT", "j", "EX", 2**63 - 1, "ITEMS", "a")])[0]))
+        self.assertEqual(client.call("UNLINK", "i", "j"), 1)
         self.assertEqual(client.call("TYPE", "k"), b"MBbloom--")
         self.assertEqual(client.call("SCAN", 0, "TYPE", "MBbloom--"), [b"0", [b"k"]])
         self.assertEqual(client.call("BF.MADD", "k", "a", "b", "a"), [1, 1, 0])

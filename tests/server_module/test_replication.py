@@ -42,7 +42,8 @@ class ReplicationTest(RedisTest):
             some = [str(chance.randrange(4000)) for _ in range(chance.choice((1, 1, 5, 60)))]
             request = chance.choice((
                 ("BF.ADD", key, some[0]), ("BF.MADD", key, *some), ("BF.MADD", key, *some),
-                ("BF.INSERT", key, "CAPACITY", 10, "ITEMS", *some), ("BF.INSERT", key, "NOCREATE", "ITEMS", *some),
+                ("BF.INSERT", key, "CAPACITY", 10, "ITEMS", *some),
+                ("BF.INSERT", key, "CAPACITY", 10, "EX", 1000, "ITEMS", *some), ("BF.INSERT", key, "NOCREATE", "ITEMS", *some),
                 ("BF.RESERVE", key, "0.01", chance.choice((5, 500))), ("BF.RESERVE", key, "0.01", 10, "NONSCALING"),
                 ("BF.RESERVE", key, "0.01", 10, "EX", 1000)))
             self.client.pipeline([request])
@@ -55,6 +56,7 @@ class ReplicationTest(RedisTest):
     def test_deadlines_are_the_same_to_the_millisecond(self):
         for number in range(1000):
             self.client.call("BF.RESERVE", "e%d" % number, "0.01", 10, "EX", 1000)
+            self.client.call("BF.INSERT", "i%d" % number, "EX", 1000, "ITEMS", "a", "b")
         self.assert_same()
 
     def test_a_transaction_and_a_script(self):

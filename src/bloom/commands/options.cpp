@@ -56,10 +56,11 @@ Parsed<std::uint32_t> parse_expansion(std::string_view word, const NumberTexts& 
   return static_cast<std::uint32_t>(*expansion);
 }
 
-Parsed<std::int64_t> parse_seconds(std::string_view word) {
+// `bad_expiry`: the error for a number that is no time to live.
+Parsed<std::int64_t> parse_seconds(std::string_view word, std::string_view bad_expiry) {
   const std::optional<std::int64_t> seconds = parse_integer(word);
   if (!seconds) return Refusal{text::not_an_integer};
-  if (*seconds <= 0) return Refusal{text::reserve_bad_expiry};
+  if (*seconds <= 0) return Refusal{bad_expiry};
   return *seconds;
 }
 
@@ -148,7 +149,7 @@ std::optional<Refusal> ReserveWords::take(std::span<const std::string_view> word
   }
   if (equal_ignoring_case(words[at], "EX")) {
     if (++at == words.size()) return Refusal{text::syntax};
-    return store(parse_seconds(words[at]), seconds.emplace());
+    return store(parse_seconds(words[at], text::reserve_bad_expiry), seconds.emplace());
   }
   return Refusal{text::reserve_unknown_word};
 }
@@ -170,24 +171,28 @@ std::optional<Refusal> parse_reserve_options(std::span<const std::string_view> w
 }
 
 // Options that take a value come first: takes_value() relies on this order.
-enum class InsertOption : std::uint8_t { capacity, error, expansion, nocreate, nonscaling, items };
+enum class InsertOption : std::uint8_t { capacity, error, expansion, seconds, nocreate, nonscaling, items };
 
 std::optional<InsertOption> insert_option(std::string_view word) {
   constexpr std::pair<std::string_view, InsertOption> options[] = {
-      {"CAPACITY", InsertOption::capacity},     {"ERROR", InsertOption::error},
-      {"EXPANSION", InsertOption::expansion},   {"NOCREATE", InsertOption::nocreate},
-      {"NONSCALING", InsertOption::nonscaling}, {"ITEMS", InsertOption::items}};
+      {"CAPACITY", InsertOption::capacity},   {"ERROR", InsertOption::error},
+      {"EXPANSION", InsertOption::expansion}, {"EX", InsertOption::seconds},
+      {"NOCREATE", InsertOption::nocreate},   {"NONSCALING", InsertOption::nonscaling},
+      {"ITEMS", InsertOption::items}};
   for (const auto& [name, option] : options)
     if (equal_ignoring_case(word, name)) return option;
   return std::nullopt;
 }
 
 bool takes_value(InsertOption option) {
-  return option <= InsertOption::expansion;
+  return option <= InsertOption::seconds;
 }
 
 std::optional<Refusal> store_insert_value(InsertOption option, std::string_view value,
-                                          bloom::FilterOptions& options) {
+                                          InsertRequest& request) {
+  bloom::FilterOptions& options = request.options;
+  if (option == InsertOption::seconds)
+    return store(parse_seconds(value, text::insert_bad_expiry), request.seconds.emplace());
   if (option == InsertOption::capacity)
     return store(parse_capacity(value, insert_capacity), options.capacity);
   if (option == InsertOption::error) return store(parse_rate(value, insert_rate), options.error_rate);
@@ -246,7 +251,7 @@ std::variant<std::monostate, Refusal, TooFewWords> take_insert_option(std::span<
   if (*option == InsertOption::nocreate) request.create = false;
   if (!takes_value(*option)) return {};
   if (++at == words.size()) return TooFewWords{};
-  if (const auto refusal = store_insert_value(*option, words[at], request.options)) return *refusal;
+  if (const auto refusal = store_insert_value(*option, words[at], request)) return *refusal;
   return {};
 }
 
@@ -254,7 +259,8 @@ std::variant<std::monostate, Refusal, TooFewWords> take_insert_option(std::span<
 
 std::variant<InsertRequest, Refusal, TooFewWords> parse_insert(std::span<const std::string_view> words,
                                                                const bloom::FilterOptions& defaults) {
-  InsertRequest request{.options = defaults, .create = true, .items = {}, .window = {}};
+  InsertRequest request{
+      .options = defaults, .create = true, .items = {}, .seconds = std::nullopt, .window = {}};
   InsertWords taken;
   for (std::size_t at = 0; at < words.size(); ++at) {
     // All words behind ITEMS are items, also those that read like an option.

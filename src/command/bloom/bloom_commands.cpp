@@ -67,15 +67,19 @@ struct Addition {
   bloom::FilterOptions options;  // of the filter that is created when the key is free
   bool create = true;
   AddShape shape = AddShape::array;
+  keyspace::Deadline deadline = keyspace::no_deadline;  // of that filter
 };
 
 // Adds to a new filter. A refused creation is one error, also for BF.MADD: no item was tried. False, without
 // an answer: another client has created it meanwhile.
 bool create_and_add(Context& context, const Addition& addition) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
-  const auto created = writers::create(
-      context.changes, key, {.options = addition.options, .items = addition.items, .now = context.now},
-      context.scratch.outcomes);
+  const auto created = writers::create(context.changes, key,
+                                       {.options = addition.options,
+                                        .deadline = addition.deadline,
+                                        .items = addition.items,
+                                        .now = context.now},
+                                       context.scratch.outcomes);
   if (!created && created.error().code == Errc::key_exists) return false;
   if (!created) {
     context.reply.error(text_of(created.error().code));
@@ -176,6 +180,11 @@ void append_one_field(resp::Reply& reply, const bloom::InfoField& field, const b
   append_value(reply, field, facts);
 }
 
+// Nothing: no deadline can be so late.
+std::optional<keyspace::Deadline> deadline_in(const Context& context, std::optional<std::int64_t> seconds) {
+  return seconds ? time_of(*seconds, {.seconds = true}, context.now) : keyspace::no_deadline;
+}
+
 void reserve(Context& context, const bloom::ReserveRequest& request, keyspace::Deadline deadline) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   const auto created = writers::create(context.changes, key,
@@ -199,8 +208,7 @@ Next bf_reserve(Context& context) {
   const auto parsed = bloom::parse_reserve(context.words.subspan(2), default_options(context));
   if (const auto* refusal = std::get_if<Refusal>(&parsed)) return refuse(context, refusal->text);
   const auto& request = std::get<bloom::ReserveRequest>(parsed);
-  const std::optional<keyspace::Deadline> deadline =
-      request.seconds ? time_of(*request.seconds, {.seconds = true}, context.now) : keyspace::no_deadline;
+  const auto deadline = deadline_in(context, request.seconds);
   if (!deadline) return refuse(context, bad_expire_time(context.spec.name));
   if (const value::Value* const present = find(context, context.words[1])) {
     refuse_present(context, *present);
@@ -245,11 +253,14 @@ Next bf_insert(Context& context) {
   if (std::holds_alternative<bloom::TooFewWords>(parsed))
     return refuse(context, wrong_arity(context.spec.name));
   const auto& request = std::get<bloom::InsertRequest>(parsed);
-  if (request.window) return insert_into_window(context, request);
+  const auto deadline = deadline_in(context, request.seconds);
+  if (!deadline) return refuse(context, bad_expire_time(context.spec.name));
+  if (request.window) return insert_into_window(context, request, *deadline);
   return add(context, {.key = context.words[1],
                        .items = request.items,
                        .options = request.options,
-                       .create = request.create});
+                       .create = request.create,
+                       .deadline = *deadline});
 }
 
 Next bf_exists(Context& context) {

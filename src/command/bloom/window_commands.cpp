@@ -101,7 +101,7 @@ Next make_window(Context& context, writers::WindowCreation creation) {
 }
 
 // A filter that is there keeps its own options, as always; but one without a window would never forget.
-Next insert_into_window(Context& context, const bloom::InsertRequest& request) {
+Next insert_into_window(Context& context, const bloom::InsertRequest& request, keyspace::Deadline deadline) {
   if (value::Value* const found = find(context, context.words[1])) {
     if (found->kind() == value::Kind::bloom) return refuse(context, bloom::text::no_window);
     return add_to_other(context, *found, request.items, AddShape::array);
@@ -110,7 +110,8 @@ Next insert_into_window(Context& context, const bloom::InsertRequest& request) {
   if (!context.may_create()) return Next::need_alone;
   const auto created = writers::create(
       context.changes, key_of_request(context),
-      {.options = *request.window, .items = request.items, .now = context.now}, context.scratch.outcomes);
+      {.options = *request.window, .deadline = deadline, .items = request.items, .now = context.now},
+      context.scratch.outcomes);
   if (created) return answer_outcomes(context, **created, AddShape::array);
   // Another client has made it meanwhile.
   if (created.error().code == Errc::key_exists) return Next::need_alone;

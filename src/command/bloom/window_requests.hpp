@@ -22,8 +22,8 @@ Next add_together_to_other(Context& context, value::Value* found, std::span<cons
                            std::span<bool> added);
 // BF.RESERVE with a window; the key is free.
 Next make_window(Context& context, writers::WindowCreation creation);
-// BF.INSERT with a window.
-Next insert_into_window(Context& context, const bloom::InsertRequest& request);
+// BF.INSERT with a window. A filter that it creates has the deadline.
+Next insert_into_window(Context& context, const bloom::InsertRequest& request, keyspace::Deadline deadline);
 // BF.DEBUG.
 Next answer_debug(Context& context, const bloom::WindowFilter& filter);
 

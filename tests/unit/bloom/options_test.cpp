@@ -65,11 +65,15 @@ TEST_CASE("BF.INSERT's options end with the items") {
   CHECK_FALSE(request.create);
   REQUIRE(request.items.size() == 1);
   CHECK(request.items[0] == "CAPACITY");
+  CHECK_FALSE(request.seconds.has_value());
+  CHECK(std::get<InsertRequest>(parse_insert(Words{"EX", "9", "ITEMS", "a"}, defaults)).seconds == 9);
 
   CHECK(std::holds_alternative<TooFewWords>(parse_insert(Words{"ITEMS"}, defaults)));
   CHECK(std::holds_alternative<TooFewWords>(parse_insert(Words{"CAPACITY"}, defaults)));
   CHECK(refusal_of_insert({"MORE", "ITEMS", "a"}) == text::insert_unknown_word);
   CHECK(refusal_of_insert({"ERROR", "2", "ITEMS", "a"}) == text::insert_bad_rate);
+  CHECK(refusal_of_insert({"EX", "0", "ITEMS", "a"}) == text::insert_bad_expiry);
+  CHECK(refusal_of_insert({"EX", "soon", "ITEMS", "a"}) == text::not_an_integer);
 }
 
 TEST_CASE("what BF.INFO and BF.DEBUG say of a filter") {

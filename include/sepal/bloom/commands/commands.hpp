@@ -73,11 +73,13 @@ inline constexpr CommandFacts command_facts[] = {
      .arity = -4,
      .writes = true,
      .categories = "@write @bloom",
-     .summary = "Adds items to a filter, creating it with the given options if the key is free",
+     .summary = "Adds items to a filter, creating it with the given options, and with EX a deadline, if the "
+                "key is free",
      .since = "1.0.0",
      .complexity = "O(N * L) where N is the number of items and L the number of layers",
-     .syntax = "key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] "
-               "[WINDOW seconds | LAST] [GENERATIONS generations] [REFRESH] ITEMS item [item ...]"},
+     .syntax =
+         "key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] "
+         "[EX seconds] [WINDOW seconds | LAST] [GENERATIONS generations] [REFRESH] ITEMS item [item ...]"},
     {.name = "bf.loadchunk",
      .arity = 4,
      .writes = true,

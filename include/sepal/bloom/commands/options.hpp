@@ -36,7 +36,8 @@ struct InsertRequest {
   bloom::FilterOptions options;
   bool create = true;
   std::span<const std::string_view> items;  // at least one
-  std::optional<WindowOptions> window;      // as ReserveRequest
+  std::optional<std::int64_t> seconds;      // these two as in ReserveRequest, for a filter that is created
+  std::optional<WindowOptions> window;
 };
 // `words` follow the key. Reports the first bad word from the left. A missing value or missing items give
 // TooFewWords.

@@ -50,6 +50,7 @@ inline constexpr std::string_view reserve_bad_expiry = "ERR invalid expire time 
 inline constexpr std::string_view insert_bad_rate = "Bad error rate";
 inline constexpr std::string_view insert_bad_capacity = "Bad capacity";
 inline constexpr std::string_view insert_bad_expansion = "Bad expansion";
+inline constexpr std::string_view insert_bad_expiry = "ERR invalid expire time in 'bf.insert' command";
 inline constexpr std::string_view insert_unknown_word = "Unknown argument received";
 // Those below are Sepal's alone: the reference has no windows.
 inline constexpr std::string_view bad_window = "ERR WINDOW takes a number of seconds above 0";
