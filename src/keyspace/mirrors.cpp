@@ -1,5 +1,6 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/keyspace/mirrors.hpp>
+#include <sepal/value/kind_row.hpp>
 
 namespace sepal::keyspace {
 
@@ -102,6 +103,11 @@ void Mirrors::measure_keys() {
   key_bytes_max_ = 0;
   for (const auto& link : links_)
     key_bytes_max_ = std::max({key_bytes_max_, link->mirror.source.size(), link->mirror.target.size()});
+}
+
+std::uint64_t items_mirrored(const Mirrors::Link& link) {
+  const std::uint64_t now = value::row_of(*link.source).item_count(*link.source);
+  return now - std::min(now, link.mirror.items_before);
 }
 
 }  // namespace sepal::keyspace

@@ -187,6 +187,32 @@ class StatusPageTest(HttpTest):
         self.assertEqual(list(ages), sorted(ages, reverse=True))
         self.assertAlmostEqual(fills[-1], told["fill"], places=5)
 
+    def test_small_filters_in_trouble_are_told_beside_the_largest(self):
+        daemon = self.serve("--http-metrics-filters", "2", "--http-metrics-pattern", "[^h]*")
+        with Client.of(daemon) as client:
+            for number in range(50):
+                client.call("BF.RESERVE", "large:%d" % number, "0.01", 100 * (number + 1) ** 2)
+            for key in ("small", "hidden"):
+                client.call("BF.RESERVE", key, "0.01", 10, "NONSCALING")
+                client.call("BF.MADD", key, *range(50))
+            client.call("CF.RESERVE", "forgets", 10, "EXPANSION", 0)
+            client.call("BF.MIRROR", "large:0", "small")
+            client.call("BF.ADD", "large:0", "item")
+            self.eventually("the states are not told", lambda: self.ask("/api/filters")["troubled"] == 3)
+            answer = self.ask("/api/filters")
+            metrics = self.metrics()
+        rows = [dict(zip(answer["columns"], row)) for row in answer["rows"]]
+        self.assertEqual([row["key"] for row in rows[:2]], ["small", "large:0"])
+        self.assertEqual({row["key"] for row in rows[2:]}, {"large:48", "large:49"})
+        self.assertEqual([row["state"] for row in rows], ["full", "mirror_broken", "fine", "fine"])
+        self.assertEqual(rows[1]["mirror"]["other"], "small")
+        self.assertEqual((answer["total"], answer["shown"], answer["troubled_shown"]), (53, 4, 2))
+        self.assertEqual(answer["states"], {"full": 2, "overfilled": 0, "mirror_broken": 1, "filling": 0, "grown": 0, "fine": 50})
+        self.assertEqual(answer["kinds"], {"bloom": 52, "cuckoo": 1, "redisbloom_cuckoo": 0, "window": 0})
+        for state, count in answer["states"].items():
+            self.assertEqual(metrics['sepal_filters{state="%s"}' % state], count)
+        self.assertEqual(self.ask("/api/server")["filters"]["states"], answer["states"])
+
     def test_cuckoo_filters_of_both_kinds(self):
         daemon = self.serve()
         # A filter of RedisBloom: one layer of 64 buckets of 2 slots, of which a half is taken.

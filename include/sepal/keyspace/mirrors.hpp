@@ -92,6 +92,9 @@ class Mirrors {
   // Null: the filter is not followed.
   [[nodiscard]] Follower* follower_of(const value::Value& filter) const;
   [[nodiscard]] std::vector<Mirror> all() const;
+  void for_each(const auto& visit) const {
+    for (const auto& link : links_) visit(std::as_const(*link));
+  }
   // The length of the longest name of an end.
   [[nodiscard]] std::size_t key_bytes_max() const { return key_bytes_max_; }
 
@@ -119,5 +122,9 @@ class Mirrors {
   std::vector<std::pair<const value::Value*, Follower*>> followed_;  // hardly ever more than one
   std::size_t key_bytes_max_ = 0;
 };
+
+// Items that were new to the source since the mirror began. Made from the source's own count, so that adds
+// pay nothing for it and a restart does not change it.
+[[nodiscard]] std::uint64_t items_mirrored(const Mirrors::Link& link);
 
 }  // namespace sepal::keyspace

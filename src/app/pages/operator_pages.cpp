@@ -116,7 +116,9 @@ void OperatorPages::loaded() {
   SEPAL_ASSERT(watch_owner_ == nullptr, "the data is loaded once");
   watch_owner_ = std::make_unique<FilterWatch>(
       gate_, side_, services_.keyspace,
-      FilterWatch::Options{.filters_max = options_.metrics_filters_max, .pattern = options_.metrics_pattern});
+      FilterWatch::Options{.filters_max = options_.metrics_filters_max,
+                           .pattern = options_.metrics_pattern,
+                           .value_changes = [this] { return command::value_changes(services_); }});
   // The thread of HTTP reads this pointer, and finds a watch that is complete.
   watch_ = watch_owner_.get();
   Stage loading = Stage::loading;
@@ -168,20 +170,27 @@ http::Response OperatorPages::server_status() {
   const SteadyTime now = std::chrono::steady_clock::now();
   if (rendered_server_.text == nullptr || now - rendered_server_.at > rendered_age_max) {
     const command::MetricsMoment moment{.now = std::chrono::system_clock::now(), .steady_now = now};
+    const auto seen = filters_seen();
     const GateEntered inside(gate_, side_);
-    rendered_server_ = {
-        .at = now,
-        .text = std::make_shared<const std::string>(command::server_json(
-            services_, moment,
-            {.filters_max = options_.metrics_filters_max, .pattern = options_.metrics_pattern}))};
+    rendered_server_ = {.at = now,
+                        .text = std::make_shared<const std::string>(
+                            command::server_json(services_, moment,
+                                                 {.filters_max = options_.metrics_filters_max,
+                                                  .pattern = options_.metrics_pattern,
+                                                  .counts = seen->counts,
+                                                  .judged_at = seen->judged_at}))};
   }
   return {.content_type = "application/json", .body = rendered_server_.text};
 }
 
-http::Response OperatorPages::filters() {
+// Not null.
+std::shared_ptr<const command::FiltersSeen> OperatorPages::filters_seen() const {
   const FilterWatch* const watch = watch_;
-  if (watch == nullptr) return json_response(200, command::filters_json({}));
-  auto seen = watch->seen();
+  return watch == nullptr ? std::make_shared<const command::FiltersSeen>() : watch->seen();
+}
+
+http::Response OperatorPages::filters() {
+  auto seen = filters_seen();
   // A round does not change, so its text is made once, however often it is asked for.
   if (rendered_filters_.seen != seen) {
     rendered_filters_.text = std::make_shared<const std::string>(command::filters_json(*seen));
@@ -211,9 +220,8 @@ std::string OperatorPages::render(metrics::Format format) const {
     const GateEntered inside(gate_, side_);
     command::append_server_metrics(services_, moment, exposition);
   }
-  const FilterWatch* const watch = watch_;
   // Outside the gate: a finished round of the watch does not change any more.
-  if (watch != nullptr) command::append_filter_metrics(*watch->seen(), exposition);
+  command::append_filter_metrics(*filters_seen(), exposition);
   return std::move(exposition).finish();
 }
 

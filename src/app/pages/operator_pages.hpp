@@ -52,7 +52,7 @@ class OperatorPages {
   };
   // The list of filters as JSON, and the round of the watch from which it was made.
   struct RenderedFilters {
-    std::shared_ptr<const FilterWatch::Filters> seen;
+    std::shared_ptr<const command::FiltersSeen> seen;
     std::shared_ptr<const std::string> text;
   };
 
@@ -61,6 +61,7 @@ class OperatorPages {
   [[nodiscard]] http::Response metrics(const http::Request& request);
   [[nodiscard]] std::string render(metrics::Format format) const;
   [[nodiscard]] http::Response server_status();
+  [[nodiscard]] std::shared_ptr<const command::FiltersSeen> filters_seen() const;
   [[nodiscard]] http::Response filters();
   [[nodiscard]] http::Response filter(const http::Request& request) const;
 

@@ -13,9 +13,11 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// A step over so many keys takes a fraction of a millisecond inside the gate.
+// Their names take a fraction of a millisecond inside the gate.
 constexpr std::uint64_t keys_a_step = 256;
-// The bits that are read of a filter. The items of one filled to 10% are then within 2%.
+// What is read of a filter to judge it: the rate is then within some percent, and rate_margin is far more.
+constexpr std::uint64_t judged_bytes_max = std::uint64_t{16} << 10;
+// What is read of a filter that is shown. The items of one filled to 10% are then within 2%.
 constexpr std::uint64_t watched_bytes_max = std::uint64_t{512} << 10;
 // After a step the thread pauses this many times as long as the step took.
 constexpr int step_pause_share = 4;
@@ -23,11 +25,25 @@ constexpr std::chrono::nanoseconds step_pause_min = 500us;
 // After a round the same for the whole round, which includes the pauses.
 constexpr int round_pause_share = 4;
 
+constexpr auto is_larger = [](const auto& one, const auto& other) {
+  return one.byte_count > other.byte_count;
+};
+constexpr auto is_worse = [](const auto& one, const auto& other) {
+  return one.state != other.state ? one.state < other.state : is_larger(one, other);
+};
+
+// Those in trouble first.
+bool stands_before(const command::SeenFilter& one, const command::SeenFilter& other) {
+  const auto rank = [](const command::SeenFilter& filter) {
+    return std::min(command::state_of(filter), command::FilterState::grown);
+  };
+  return rank(one) != rank(other) ? rank(one) < rank(other) : is_larger(one, other);
+}
+
 }  // namespace
 
 FilterWatch::FilterWatch(Gate& gate, std::size_t side, const keyspace::Keyspace& keyspace, Options options)
     : gate_(gate), side_(side), keyspace_(keyspace), options_(std::move(options)) {
-  if (options_.filters_max == 0) return;
   thread_ = std::thread([this] {
     name_this_thread("watch");
     run();
@@ -35,7 +51,6 @@ FilterWatch::FilterWatch(Gate& gate, std::size_t side, const keyspace::Keyspace&
 }
 
 FilterWatch::~FilterWatch() {
-  if (!thread_.joinable()) return;
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
@@ -44,7 +59,7 @@ FilterWatch::~FilterWatch() {
   thread_.join();
 }
 
-std::shared_ptr<const FilterWatch::Filters> FilterWatch::seen() const {
+std::shared_ptr<const command::FiltersSeen> FilterWatch::seen() const {
   const MutexLock lock(mutex_);
   return seen_;
 }
@@ -79,94 +94,113 @@ std::optional<command::FilterDetail> FilterWatch::look_at(std::uint32_t database
 void FilterWatch::run() {
   while (!ended_) {
     const auto begun = Clock::now();
-    round();
+    walk_until(begun + options_.round_min);
+    if (ended_) return;
+    measure_all();
     if (ended_) return;
     const std::chrono::nanoseconds took = Clock::now() - begun;
     wait(std::max<std::chrono::nanoseconds>(options_.round_min - took, round_pause_share * took));
   }
 }
 
-void FilterWatch::round() {
-  // Read before the walk: a key that comes or goes during it leads to another walk.
-  const std::uint64_t changes = keyspace_.structure_changes();
-  // A filter that deletes grows cell by cell, which is no change of structure.
-  const std::uint64_t bytes = keyspace_.memory_used();
-  if (!walked_ || changes != walked_at_ || bytes != walked_at_bytes_) {
-    walk();
-    if (ended_) return;
-    walked_ = true;
-    walked_at_ = changes;
-    walked_at_bytes_ = bytes;
-  }
-  measure_all();
+FilterWatch::Changes FilterWatch::changes() const {
+  const GateEntered inside(gate_, side_);
+  return {.structure = keyspace_.structure_changes(),
+          // A filter that deletes grows cell by cell, which is no change of structure.
+          .bytes = keyspace_.memory_used(),
+          .values = options_.value_changes ? options_.value_changes() : judged_.values + 1};
 }
 
-void FilterWatch::walk() {
-  largest_.clear();
-  for (std::uint32_t database = 0; database < keyspace::database_count; ++database) {
-    std::uint64_t cursor = 0;
-    do {
-      const auto begun = Clock::now();
-      {
-        const GateEntered inside(gate_, side_);
-        // A step of a few keys for each entry into the gate: while this thread is inside, no thread can close
-        // it.
-        const keyspace::ScanStep step =
-            keyspace_.scan(database, cursor, keys_a_step, std::chrono::system_clock::now());
-        visit(database, step.keys);
-        cursor = step.cursor;
-        // Nearly all databases are empty.
-        if (cursor == 0) continue;
-      }
-      if (!pause_after(Clock::now() - begun)) return;
-    } while (cursor != 0);
+// Goes on with the walk that is under way, or begins one if there are changes. One step at least, so that
+// each walk ends.
+void FilterWatch::walk_until(SteadyTime until) {
+  if (!walk_) {
+    // Read before the walk: what changes during it leads to another walk.
+    const Changes now = changes();
+    // A filter that forgets changes by the clock, too.
+    const bool forgets = counts_.of(value::Kind::window) != 0;
+    if (judged_at_ && now == judged_ && !forgets) return;
+    walk_.emplace(Walk{.begun_at = now});
   }
+  while (walk_->database < keyspace::database_count) {
+    const auto begun = Clock::now();
+    const std::vector<std::string> keys = next_keys();
+    for (const std::string& key : keys) judge(key);
+    if (walk_->cursor == 0) ++walk_->database;
+    // Nearly all databases are empty.
+    if (keys.empty() && walk_->cursor == 0) continue;
+    if (!pause_after(Clock::now() - begun)) return;
+    if (Clock::now() >= until && walk_->database < keyspace::database_count) return;
+  }
+  end_walk();
 }
 
-// Inside the gate.
-void FilterWatch::visit(std::uint32_t database, const std::vector<std::string>& keys) {
-  for (const std::string& key : keys) {
-    if (key.size() > watched_key_bytes_max || !matches(options_.pattern, key)) continue;
-    const std::uint64_t byte_count = command::filter_bytes(keyspace_, {.database = database, .key = key});
-    if (byte_count != 0) keep({.byte_count = byte_count, .database = database, .key = key});
-  }
+// A step of a few keys for each entry into the gate: while this thread is inside, no thread can close it.
+std::vector<std::string> FilterWatch::next_keys() {
+  const GateEntered inside(gate_, side_);
+  keyspace::ScanStep step =
+      keyspace_.scan(walk_->database, walk_->cursor, keys_a_step, std::chrono::system_clock::now());
+  walk_->cursor = step.cursor;
+  return std::move(step.keys);
 }
 
-void FilterWatch::keep(Candidate candidate) {
-  const auto larger = [](const Candidate& one, const Candidate& other) {
-    return one.byte_count > other.byte_count;
-  };
-  if (largest_.size() == options_.filters_max) {
-    // The smallest of them is in front. So nearly every key costs one comparison.
-    if (candidate.byte_count <= largest_.front().byte_count) return;
-    std::ranges::pop_heap(largest_, larger);
-    largest_.pop_back();
+// Counts the filter, if the key names one. All are counted; only keys that may be shown are kept.
+void FilterWatch::judge(const std::string& key) {
+  const auto look = begin_look(walk_->database, key);
+  if (!look) return;
+  const command::SeenFilter seen = look(judged_bytes_max).seen;
+  const command::FilterState state = command::state_of(seen);
+  walk_->counts.count(seen.kind, state);
+  if (key.size() > watched_key_bytes_max || !matches(options_.pattern, key)) return;
+  const Candidate candidate{.state = state, .byte_count = seen.byte_count, .place = {walk_->database, key}};
+  keep(walk_->largest, candidate, is_larger);
+  if (command::is_trouble(state)) keep(walk_->troubled, candidate, is_worse);
+}
+
+template <class Before>
+void FilterWatch::keep(Candidates& all, const Candidate& candidate, const Before& before) const {
+  if (options_.filters_max == 0) return;
+  if (all.size() == options_.filters_max) {
+    // The last of them is in front. So nearly every key costs one comparison.
+    if (!before(candidate, all.front())) return;
+    std::ranges::pop_heap(all, before);
+    all.pop_back();
   }
-  largest_.push_back(std::move(candidate));
-  std::ranges::push_heap(largest_, larger);
-  SEPAL_ASSERT(largest_.size() <= options_.filters_max, "more filters are watched than are asked for");
+  all.push_back(candidate);
+  std::ranges::push_heap(all, before);
+  SEPAL_ASSERT(all.size() <= options_.filters_max, "more filters are watched than are asked for");
+}
+
+void FilterWatch::end_walk() {
+  shown_.clear();
+  for (Candidates* const all : {&walk_->troubled, &walk_->largest})
+    for (Candidate& each : *all) shown_.insert(std::move(each.place));
+  counts_ = walk_->counts;
+  judged_ = walk_->begun_at;
+  judged_at_ = Clock::now();
+  walk_.reset();
 }
 
 void FilterWatch::measure_all() {
-  auto seen = std::make_shared<Filters>();
-  for (const Candidate& each : largest_) {
+  auto seen = std::make_shared<command::FiltersSeen>();
+  for (const auto& [database, key] : shown_) {
     const auto begun = Clock::now();
     // Since the walk the key may have gone, or may name a value of another kind.
-    const auto look = begin_look(each.database, each.key);
+    const auto look = begin_look(database, key);
     if (!look) continue;
-    seen->push_back(look(watched_bytes_max).seen);
+    seen->filters.push_back(look(watched_bytes_max).seen);
     if (!pause_after(Clock::now() - begun)) return;
   }
-  std::ranges::sort(*seen, [](const command::SeenFilter& one, const command::SeenFilter& other) {
-    return one.byte_count > other.byte_count;
-  });
-  remember(*seen);
+  std::ranges::sort(seen->filters, stands_before);
+  seen->counts = counts_;
+  seen->judged_at = judged_at_;
+  remember(seen->filters);
   const MutexLock lock(mutex_);
   seen_ = std::move(seen);
 }
 
-// Filters that are not among the largest any more are forgotten.
-void FilterWatch::remember(const Filters& seen) {
+// Filters that are not shown any more are forgotten.
+void FilterWatch::remember(const std::vector<command::SeenFilter>& seen) {
   const MutexLock lock(mutex_);
   Histories histories;
   for (const command::SeenFilter& each : seen) {

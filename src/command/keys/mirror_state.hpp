@@ -1,4 +1,4 @@
-// Figures and states of a mirror.
+// States of a mirror.
 #pragma once
 
 #include <sepal/keyspace/keyspace.hpp>
@@ -7,13 +7,6 @@
 #include <string_view>
 
 namespace sepal::command {
-
-// Items that were new to the source since the mirror began. Made from the source's own count, so that adds
-// pay nothing for it and a restart does not change it.
-[[nodiscard]] inline std::uint64_t items_mirrored(const keyspace::Mirrors::Link& link) {
-  const std::uint64_t now = value::row_of(*link.source).item_count(*link.source);
-  return now - std::min(now, link.mirror.items_before);
-}
 
 // The mirror from `replaced` to `target`, if it is broken; else null. A target may take the place of its
 // source only while the mirror is whole.

@@ -4,6 +4,7 @@
 #include <sepal/cuckoo/foreign/redis_measure.hpp>
 #include <sepal/metrics/exposition.hpp>
 #include <sepal/value/kind_row.hpp>
+#include <sepal/writers/redis_cuckoo_writer.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -32,14 +33,22 @@ FilterDetail measured(const bloom::FilterFacts& facts, FilterDetail detail, std:
   return detail;
 }
 
-FilterLook look_at(bloom::Filter& filter, FilterDetail detail, SteadyTime now) {
-  bloom::FilterFacts facts = bloom::facts_of(filter, now);
+struct Now {
+  WallTime wall;
+  SteadyTime steady;
+};
+
+FilterLook look_at(bloom::Filter& filter, FilterDetail detail, const keyspace::KeyspaceOptions& options,
+                   const Now& now) {
+  bloom::FilterFacts facts = bloom::facts_of(filter, now.steady);
   SeenFilter& seen = detail.seen;
   seen.capacity = facts.capacity;
   seen.item_count = facts.item_count;
   seen.byte_count = facts.byte_count;
   seen.layer_count = facts.layers.size();
   seen.expansion = facts.options.expansion;
+  seen.may_grow = seen.expansion != 0 && seen.layer_count < options.layers_max;
+  seen.refuses = !seen.may_grow && seen.item_count >= seen.capacity;
   seen.rate_asked = facts.options.error_rate;
   seen.seconds_until_full = facts.seconds_until_full();
   seen.usage = facts.usage;
@@ -56,7 +65,8 @@ FilterLook done(FilterDetail detail) {
   return [detail = std::move(detail)](std::uint64_t) mutable { return std::move(detail); };
 }
 
-FilterLook look_at(const cuckoo::Filter& filter, FilterDetail detail) {
+FilterLook look_at(const cuckoo::Filter& filter, FilterDetail detail, const keyspace::KeyspaceOptions&,
+                   const Now&) {
   const cuckoo::Options& options = filter.plan().options;
   auto layers = filter.layers();
   std::uint64_t items = 0;
@@ -79,6 +89,8 @@ FilterLook look_at(const cuckoo::Filter& filter, FilterDetail detail) {
   seen.byte_count = filter.byte_count();
   seen.layer_count = layers.size();
   seen.expansion = options.expansion;
+  seen.may_grow = options.scaling();
+  seen.refuses = !seen.may_grow && items >= filter.plan().item_count_max();
   seen.fill = slots_used / slots;
   seen.false_positive_rate = 1 - right;
   seen.rate_asked = options.error_rate;
@@ -87,7 +99,8 @@ FilterLook look_at(const cuckoo::Filter& filter, FilterDetail detail) {
   return done(std::move(detail));
 }
 
-FilterLook look_at(const cuckoo::RedisFilter& filter, FilterDetail detail) {
+FilterLook look_at(const cuckoo::RedisFilter& filter, FilterDetail detail,
+                   const keyspace::KeyspaceOptions& options, const Now&) {
   const cuckoo::RedisHeader& header = filter.header();
   const cuckoo::RedisMeasure measured = cuckoo::measure(filter.table(), sampled_slots_max);
   SeenFilter& seen = detail.seen;
@@ -96,6 +109,11 @@ FilterLook look_at(const cuckoo::RedisFilter& filter, FilterDetail detail) {
   seen.byte_count = filter.byte_count();
   seen.layer_count = header.layer_count;
   seen.expansion = header.expansion;
+  // One that has all layers refuses every add, as RedisBloom does.
+  const bool has_all_layers = header.layer_count >= writers::redis_layers_max_of(options);
+  seen.may_grow = header.expansion != 0 && !has_all_layers;
+  seen.refuses = has_all_layers || (header.expansion == 0 &&
+                                    (filter.table().refused_last() || seen.item_count >= seen.capacity));
   seen.fill = measured.fill;
   seen.false_positive_rate = measured.false_positive_rate;
   seen.removed_count = header.delete_count;
@@ -110,27 +128,41 @@ FilterLook look_at(const cuckoo::RedisFilter& filter, FilterDetail detail) {
 
 // --- filters that forget ----------------------------------------------------------------------------------
 
-FilterLook look_at(const bloom::WindowFilter& filter, FilterDetail detail, WallTime now) {
-  bloom::WindowFilter::State state = filter.state(now);
+// One that does not grow refuses items from the moment when its newest generation is full until the next one
+// begins.
+FilterLook look_at(const bloom::WindowFilter& filter, FilterDetail detail, const keyspace::KeyspaceOptions&,
+                   const Now& now) {
+  bloom::WindowFilter::State state = filter.state(now.wall);
   SeenFilter& seen = detail.seen;
+  const bloom::WindowOptions& options = filter.options();
+  seen.may_grow = options.of_last() || options.expansion != 0;
+  seen.refuses = !seen.may_grow && state.generations.front().items >= state.layers.back().plan.capacity;
   seen.capacity = filter.capacity();
-  seen.item_count = filter.item_count(now);
+  seen.item_count = filter.item_count(now.wall);
   seen.byte_count = filter.byte_count();
   seen.layer_count = state.layers.size();
-  seen.expansion = filter.options().expansion;
+  seen.expansion = options.expansion;
   // All generations that are remembered have room, one more than those of a window.
-  const double room =
-      static_cast<double>(seen.capacity) * filter.options().lanes() / filter.options().generations;
+  const double room = static_cast<double>(seen.capacity) * options.lanes() / options.generations;
   seen.fill = std::min(1.0, static_cast<double>(seen.item_count) / std::max(room, 1.0));
   seen.false_positive_rate = state.error_rate;
-  seen.rate_asked = filter.options().error_rate;
+  seen.rate_asked = options.error_rate;
   std::vector<SeenWindowLayer> layers;
-  for (const auto& layer : state.layers)
-    layers.push_back({.figures = layer, .lanes = filter.options().lanes()});
+  for (const auto& layer : state.layers) layers.push_back({.figures = layer, .lanes = options.lanes()});
   detail.layers = std::move(layers);
-  detail.window = filter.options();
+  detail.window = options;
   detail.generations = std::move(state.generations);
   return done(std::move(detail));
+}
+
+std::optional<SeenMirror> mirror_of(const keyspace::Mirrors& mirrors, const value::Value& filter) {
+  const keyspace::Mirrors::Link* const link = mirrors.empty() ? nullptr : mirrors.of(filter);
+  if (link == nullptr) return std::nullopt;
+  const bool is_source = link->source == &filter;
+  return SeenMirror{.is_source = is_source,
+                    .other = is_source ? link->mirror.target : link->mirror.source,
+                    .state = link->mirror.state,
+                    .items = keyspace::items_mirrored(*link)};
 }
 
 }  // namespace
@@ -149,34 +181,24 @@ std::string_view name_of_filter(Kind kind) {
 
 FilterLook look_at_filter(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key, WallTime now,
                           SteadyTime steady_now) {
-  value::Value* const found = keyspace.find(key, now);
+  const auto [found, deadline] = keyspace.look(key, now);
   if (found == nullptr) return {};
   FilterDetail detail;
   detail.seen.database = key.database;
   detail.seen.key = metrics::printable(key.key);
   detail.seen.key_bytes = key.key;
   detail.seen.kind = found->kind();
-  if (auto* const filter = value::as<bloom::Filter>(found))
-    return look_at(*filter, std::move(detail), steady_now);
-  if (const auto* const filter = value::as<cuckoo::Filter>(found)) return look_at(*filter, std::move(detail));
-  if (const auto* const filter = value::as<cuckoo::RedisFilter>(found))
-    return look_at(*filter, std::move(detail));
-  if (const auto* const filter = value::as<bloom::WindowFilter>(found))
-    return look_at(*filter, std::move(detail), now);
+  detail.seen.deadline = deadline;
+  detail.seen.mirror = mirror_of(keyspace.mirrors(), *found);
+  const Now both{.wall = now, .steady = steady_now};
+  const auto looked = [&](auto* filter) {
+    return look_at(*filter, std::move(detail), keyspace.options(), both);
+  };
+  if (auto* const filter = value::as<bloom::Filter>(found)) return looked(filter);
+  if (const auto* const filter = value::as<cuckoo::Filter>(found)) return looked(filter);
+  if (const auto* const filter = value::as<cuckoo::RedisFilter>(found)) return looked(filter);
+  if (const auto* const filter = value::as<bloom::WindowFilter>(found)) return looked(filter);
   return {};
-}
-
-std::uint64_t filter_bytes(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key) {
-  const value::Value* const found = keyspace.find(key);
-  if (found == nullptr) return 0;
-  switch (found->kind()) {
-    case Kind::bloom:
-    case Kind::cuckoo:
-    case Kind::redis_cuckoo:
-    case Kind::window: return value::row_of(*found).byte_count(*found);
-    case Kind::string: break;
-  }
-  return 0;
 }
 
 }  // namespace sepal::command

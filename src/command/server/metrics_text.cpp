@@ -274,7 +274,16 @@ void append_server_metrics(const Services& services, const MetricsMoment& moment
   export_saves(services, moment, to);
 }
 
-void append_filter_metrics(std::span<const SeenFilter> filters, Exposition& to) {
+std::uint64_t value_changes(const Services& services) {
+  return sum_of(services, &WorkerStats::items_added) + sum_of(services, &WorkerStats::items_removed) +
+         sum_of(services, &WorkerStats::other_changes);
+}
+
+void append_filter_metrics(const FiltersSeen& seen, Exposition& to) {
+  to.gauge("sepal_filters", "All filters, by state: each has the worst one that holds for it");
+  for (std::size_t at = 0; at < filter_state_count; ++at)
+    to.sample({{"state", name_of_state(static_cast<FilterState>(at))}}, seen.counts.by_state[at]);
+  const std::vector<SeenFilter>& filters = seen.filters;
   to.gauge("sepal_filter_info", "What kind of filter it is; always 1");
   for (const SeenFilter& filter : filters)
     to.sample({{"database", std::to_string(filter.database)},

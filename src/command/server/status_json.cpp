@@ -1,7 +1,9 @@
 // The scripts of the status page (src/app/page/) read the members by their names. Texts may have any bytes:
 // JsonWriter makes them valid.
+#include <sepal/bloom/kernel/choice.hpp>
 #include <sepal/bloom/plan/layer_plan.hpp>
 #include <sepal/command/server/status_json.hpp>
+#include <sepal/command/table/error_texts.hpp>
 #include <sepal/metrics/json.hpp>
 
 #include <algorithm>
@@ -37,6 +39,7 @@ void write_load(const Services& services, const MetricsMoment& moment, JsonWrite
   const ServerFacts& facts = services.control.facts();
   const ProcessUsage usage = services.control.usage();
   to.name("version").text(facts.version).name("commit").text(facts.commit);
+  to.name("kernel").text(bloom::kernel_name());
   to.name("uptime_seconds").number(seconds_with_fraction(moment.steady_now - facts.started_at));
   to.name("loading").truth(services.load.running);
   to.name("loaded_bytes").number(services.load.bytes_done);
@@ -51,6 +54,10 @@ void write_load(const Services& services, const MetricsMoment& moment, JsonWrite
   to.name("clients_max").number(std::uint64_t{services.options.clients_max});
   to.name("keys").number(services.keyspace.total_size());
   to.name("keys_max").number(services.keyspace.options().keys_max);
+  std::uint64_t with_deadline = 0;
+  for (std::uint32_t database = 0; database < keyspace::database_count; ++database)
+    with_deadline += services.keyspace.deadlines(database).count;
+  to.name("keys_with_deadline").number(with_deadline);
 }
 
 void write_memory(const Services& services, JsonWriter& to) {
@@ -84,6 +91,7 @@ void write_save(const Services& services, const MetricsMoment& moment, JsonWrite
   to.name("done").number(save.saves_done).name("failed").number(save.saves_failed);
   to.name("age_seconds").number(seconds_with_fraction(moment.now - save.last_success));
   to.name("changes_since").number(save.changes_since);
+  to.name("interval_seconds").number(seconds_with_fraction(services.options.save_interval));
   to.end_object();
 }
 
@@ -109,6 +117,59 @@ std::string percent_encoded(std::string_view bytes) {
     text.append(1, '%').append(1, digits[code >> 4]).append(1, digits[code & 15]);
   }
   return text;
+}
+
+// The member `name` with a key, and `name`_encoded, for a key whose text differs from its bytes. The writer
+// makes bytes printable itself.
+void write_key(std::string_view name, std::string_view key, JsonWriter& to) {
+  to.name(name).text(key).name(std::string(name) + "_encoded");
+  metrics::printable(key) == key ? to.null() : to.text(percent_encoded(key));
+}
+
+std::string_view name_of_mirror(keyspace::MirrorState state) {
+  return state == keyspace::MirrorState::whole ? "whole" : "broken";
+}
+
+void write_mirror(const SeenMirror& mirror, JsonWriter& to) {
+  to.begin_object().name("role").text(mirror.is_source ? "source" : "target");
+  write_key("other", mirror.other, to);
+  to.name("state").text(name_of_mirror(mirror.state)).name("reason").text(reason_of(mirror.state));
+  to.name("items").number(mirror.items).end_object();
+}
+
+void write_mirrors(const Services& services, JsonWriter& to) {
+  const keyspace::Mirrors& mirrors = services.keyspace.mirrors();
+  to.name("mirrors").begin_array();
+  mirrors.for_each([&](const keyspace::Mirrors::Link& link) {
+    const keyspace::Mirror& mirror = link.mirror;
+    to.begin_object().name("database").number(std::uint64_t{mirror.database});
+    write_key("source", mirror.source, to);
+    write_key("target", mirror.target, to);
+    to.name("state").text(name_of_mirror(mirror.state)).name("reason").text(reason_of(mirror.state));
+    to.name("items").number(keyspace::items_mirrored(link)).end_object();
+  });
+  to.end_array();
+}
+
+void write_counts(const FilterCounts& counts, JsonWriter& to) {
+  to.name("total").number(counts.total()).name("troubled").number(counts.in_trouble());
+  to.name("states").begin_object();
+  for (std::size_t at = 0; at < filter_state_count; ++at)
+    to.name(name_of_state(static_cast<FilterState>(at))).number(counts.by_state[at]);
+  to.end_object().name("kinds").begin_object();
+  for (std::size_t at = 0; at < std::size(filter_kinds); ++at)
+    to.name(name_of_filter(filter_kinds[at])).number(counts.by_kind[at]);
+  to.end_object();
+}
+
+void write_watched(const WatchedFilters& watched, SteadyTime now, JsonWriter& to) {
+  to.name("watched_max").number(watched.filters_max).name("watched_pattern").text(watched.pattern);
+  to.name("filters").begin_object();
+  write_counts(watched.counts, to);
+  to.name("judged_seconds");
+  known_or_null(
+      to, watched.judged_at ? std::optional(seconds_with_fraction(now - *watched.judged_at)) : std::nullopt);
+  to.end_object();
 }
 
 // The members of a filter, in this order in an array and by these names in an object.
@@ -142,6 +203,17 @@ constexpr Column filter_columns[] = {
     {"bytes", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.byte_count); }},
     {"full_in",
      [](const SeenFilter& filter, JsonWriter& to) { known_or_null(to, filter.seconds_until_full); }},
+    {"state", [](const SeenFilter& filter, JsonWriter& to) { to.text(name_of_state(state_of(filter))); }},
+    {"deadline",
+     [](const SeenFilter& filter, JsonWriter& to) {
+       filter.deadline == keyspace::no_deadline ? to.null()
+                                                : to.number(static_cast<std::uint64_t>(filter.deadline));
+     }},
+    {"mirror",
+     [](const SeenFilter& filter, JsonWriter& to) {
+       if (filter.mirror) return write_mirror(*filter.mirror, to);
+       to.null();
+     }},
 };
 
 void write_layer(const SeenBloomLayer& layer, JsonWriter& to) {
@@ -263,22 +335,28 @@ std::string server_json(const Services& services, const MetricsMoment& moment,
   write_journal(services, to);
   write_save(services, moment, to);
   write_rejections(services, to);
-  to.name("watched_max").number(watched.filters_max).name("watched_pattern").text(watched.pattern);
+  write_mirrors(services, to);
+  write_watched(watched, moment.steady_now, to);
   to.end_object();
   return std::move(to).finish();
 }
 
-std::string filters_json(std::span<const SeenFilter> filters) {
+std::string filters_json(const FiltersSeen& seen) {
   JsonWriter to;
   to.begin_object().name("columns").begin_array();
   for (const Column& column : filter_columns) to.text(column.name);
   to.end_array().name("rows").begin_array();
-  for (const SeenFilter& filter : filters) {
+  std::uint64_t troubled = 0;
+  for (const SeenFilter& filter : seen.filters) {
+    if (is_trouble(state_of(filter))) ++troubled;
     to.begin_array();
     for (const Column& column : filter_columns) column.write(filter, to);
     to.end_array();
   }
-  to.end_array().end_object();
+  to.end_array().name("shown").number(std::uint64_t{seen.filters.size()});
+  to.name("troubled_shown").number(troubled);
+  write_counts(seen.counts, to);
+  to.end_object();
   return std::move(to).finish();
 }
 

@@ -173,7 +173,9 @@ RedisTable::Added RedisTable::add(const Hashes& item, const value::Limits& limit
   bool done = false;
   for (std::uint32_t layer = header_.layer_count; layer > 0 && !done; --layer) done = put(layer - 1, item);
   if (!done && !kick(item)) {
-    if (const Added grown = grow(limits); grown != Added::added) return grown;
+    const Added grown = grow(limits);
+    refused_last_ = grown == Added::full;
+    if (grown != Added::added) return grown;
     const bool put_to_new = put(header_.layer_count - 1, item);
     SEPAL_ASSERT(put_to_new, "a new layer of a cuckoo filter has room");
   }
@@ -260,6 +262,7 @@ bool RedisTable::remove(std::uint64_t hash) {
     set(layer - 1, *found, empty_slot);
     --header_.item_count;
     ++header_.delete_count;
+    refused_last_ = false;
     if (header_.layer_count > 1 && static_cast<double>(header_.delete_count) >
                                        static_cast<double>(header_.item_count) * deleted_share_max)
       compact(UpTo::first_that_stays);

@@ -114,7 +114,9 @@ TEST_CASE("a call that ran while latency-tracking was off counts in no part of t
 }
 
 TEST_CASE("the metrics of filters leave out counts that a filter does not have") {
-  std::vector<SeenFilter> filters(2);
+  FiltersSeen seen;
+  std::vector<SeenFilter>& filters = seen.filters;
+  filters.resize(2);
   SeenFilter& big = filters[0];
   big.database = 3;
   big.key = "big";
@@ -127,7 +129,7 @@ TEST_CASE("the metrics of filters leave out counts that a filter does not have")
   filters[1].kind = value::Kind::redis_cuckoo;
   filters[1].removed_count = 5;
   metrics::Exposition exposition(metrics::Format::prometheus);
-  append_filter_metrics(filters, exposition);
+  append_filter_metrics(seen, exposition);
   const std::string text = std::move(exposition).finish();
   CHECK(has_line(text, "sepal_filter_items{database=\"3\",key=\"big\"} 60"));
   CHECK(has_line(text, "sepal_filter_capacity_items{database=\"3\",key=\"big\"} 100"));
@@ -141,6 +143,22 @@ TEST_CASE("the metrics of filters leave out counts that a filter does not have")
   CHECK(text.find("sepal_filter_false_positive_ratio_asked{database=\"0\"") == std::string::npos);
   CHECK(has_line(text, "sepal_filter_items_removed{database=\"0\",key=\"small\"} 5"));
   CHECK(text.find("sepal_filter_items_removed{database=\"3\"") == std::string::npos);
+}
+
+TEST_CASE("the metrics count all filters by state") {
+  FiltersSeen seen;
+  seen.counts.count(value::Kind::bloom, FilterState::full);
+  seen.counts.count(value::Kind::window, FilterState::full);
+  seen.counts.count(value::Kind::cuckoo, FilterState::fine);
+  metrics::Exposition exposition(metrics::Format::prometheus);
+  append_filter_metrics(seen, exposition);
+  const std::string text = std::move(exposition).finish();
+  for (const char* line : {"sepal_filters{state=\"full\"} 2", "sepal_filters{state=\"overfilled\"} 0",
+                           "sepal_filters{state=\"mirror_broken\"} 0", "sepal_filters{state=\"filling\"} 0",
+                           "sepal_filters{state=\"grown\"} 0", "sepal_filters{state=\"fine\"} 1"}) {
+    CAPTURE(line);
+    CHECK(has_line(text, line));
+  }
 }
 
 }  // namespace metrics_text_test

@@ -35,24 +35,74 @@ TEST_CASE("the status has what clients did and what was rejected") {
 }
 
 TEST_CASE("a filter is a row under the names of its columns") {
-  const SeenFilter filter{.database = 3,
-                          .key = "\\xff",
-                          .key_bytes = "\xff",
-                          .capacity = 100,
-                          .item_count = 50,
-                          .byte_count = 512,
-                          .layer_count = 1,
-                          .expansion = 4,
-                          .fill = 0.5,
-                          .false_positive_rate = 0.125,
-                          .rate_asked = 0.25,
-                          .item_estimate = 51.4};
+  const SeenFilter filter{
+      .database = 3,
+      .key = "\\xff",
+      .key_bytes = "\xff",
+      .capacity = 100,
+      .item_count = 50,
+      .byte_count = 512,
+      .layer_count = 1,
+      .expansion = 4,
+      .fill = 0.5,
+      .false_positive_rate = 0.125,
+      .rate_asked = 0.25,
+      .item_estimate = 51.4,
+      .deadline = 1'800'000'000'123,
+      .mirror =
+          SeenMirror{.is_source = true, .other = "t\xfe", .state = keyspace::MirrorState::full, .items = 7}};
   const std::string columns =
       R"({"columns":["database","key","key_encoded","kind","capacity","items","estimate","removed","fill",)"
-      R"("rate","asked","expansion","layers","bytes","full_in"],)";
-  CHECK(filters_json({&filter, 1}) ==
-        columns + R"("rows":[[3,"\\xff","%FF","bloom",100,50,51,null,0.5,0.125,0.25,4,1,512,null]]})");
-  CHECK(filters_json({}).ends_with(R"("rows":[]})"));
+      R"("rate","asked","expansion","layers","bytes","full_in","state","deadline","mirror"],)";
+  const std::string mirror = R"({"role":"source","other":"t\\xfe","other_encoded":"%74%FE","state":"broken",)"
+                             R"("reason":"the target does not scale and is full","items":7})";
+  CHECK(filters_json({.filters = {filter}})
+            .starts_with(columns +
+                         R"("rows":[[3,"\\xff","%FF","bloom",100,50,51,null,0.5,0.125,0.25,4,1,512,null,)" +
+                         R"("mirror_broken",1800000000123,)" + mirror + "]],"));
+  CHECK(has(filter_json({.seen = filter, .layers = {}, .history = {}}),
+            R"("state":"mirror_broken","deadline":1800000000123,"mirror":)" + mirror));
+}
+
+TEST_CASE("beside the filters that are shown stands how many there are in each state") {
+  CHECK(filters_json({}).ends_with(
+      R"("rows":[],"shown":0,"troubled_shown":0,"total":0,"troubled":0,"states":{"full":0,"overfilled":0,)"
+      R"("mirror_broken":0,"filling":0,"grown":0,"fine":0},)"
+      R"("kinds":{"bloom":0,"cuckoo":0,"redisbloom_cuckoo":0,"window":0}})"));
+  FiltersSeen seen{.filters = {SeenFilter{.refuses = true}, SeenFilter{}}};
+  seen.counts.count(value::Kind::bloom, FilterState::full);
+  seen.counts.count(value::Kind::bloom, FilterState::full);
+  seen.counts.count(value::Kind::window, FilterState::fine);
+  CHECK(has(filters_json(seen),
+            R"("shown":2,"troubled_shown":1,"total":3,"troubled":2,"states":{"full":2,"overfilled":0,)"));
+}
+
+TEST_CASE("the status has the mirrors, the deadlines, and how many filters are in which state") {
+  World world;
+  world.send({"BF.RESERVE", "full", "0.01", "10", "NONSCALING"});
+  world.send({"BF.RESERVE", "t", "0.01", "10", "NONSCALING"});
+  world.send({"BF.ADD", "other", "a"});
+  world.send({"EXPIRE", "other", "100"});
+  world.send({"BF.MIRROR", "other", "t"});
+  for (int i = 0; i < 30; ++i) world.send({"BF.ADD", "other", std::to_string(i)});
+  FilterCounts counts;
+  counts.count(value::Kind::bloom, FilterState::mirror_broken);
+  world.options.save_interval = std::chrono::seconds(77);
+  const std::string text =
+      server_json(world.services, {.now = world.now, .steady_now = world.steady_now},
+                  {.counts = counts, .judged_at = world.steady_now - std::chrono::milliseconds(2500)});
+  for (
+      const char* part :
+      {R"("keys_with_deadline":1)", R"("interval_seconds":77)", R"("kernel":")",
+       R"("mirrors":[{"database":0,"source":"other","source_encoded":null,"target":"t","target_encoded":null,)"
+       R"("state":"broken","reason":"the target does not scale and is full","items":30}])",
+       R"("filters":{"total":1,"troubled":1,"states":{"full":0,"overfilled":0,"mirror_broken":1,)",
+       R"("judged_seconds":2.5})"}) {
+    CAPTURE(part, text);
+    CHECK(has(text, part));
+  }
+  CHECK(has(server_json(world.services, {.now = world.now, .steady_now = world.steady_now}, {}),
+            R"("judged_seconds":null})"));
 }
 
 TEST_CASE("a filter that deletes is a row with null for what it does not have") {
@@ -67,8 +117,8 @@ TEST_CASE("a filter that deletes is a row with null for what it does not have") 
                           .fill = 0.5,
                           .false_positive_rate = 0.125,
                           .removed_count = 2};
-  CHECK(has(filters_json({&filter, 1}),
-            R"([[0,"k",null,"redisbloom_cuckoo",8,4,null,2,0.5,0.125,null,1,1,64,null]])"));
+  CHECK(has(filters_json({.filters = {filter}}),
+            R"([[0,"k",null,"redisbloom_cuckoo",8,4,null,2,0.5,0.125,null,1,1,64,null,"fine",null,null]])"));
   const std::string detail =
       filter_json({.seen = filter,
                    .layers = std::vector<SeenRedisLayer>{{.buckets = 4, .slots = 8, .fill = 0.5}},

@@ -21,6 +21,20 @@
 
 namespace sepal::command {
 
+// The kinds of values that are filters.
+inline constexpr value::Kind filter_kinds[] = {value::Kind::bloom, value::Kind::cuckoo,
+                                               value::Kind::redis_cuckoo, value::Kind::window};
+
+// The mirror of which a filter is an end.
+struct SeenMirror {
+  bool is_source = false;
+  std::string other;  // the key of the other end, as it is
+  keyspace::MirrorState state = keyspace::MirrorState::whole;
+  std::uint64_t items = 0;  // new to the source since the mirror began
+
+  [[nodiscard]] bool broken() const { return state != keyspace::MirrorState::whole; }
+};
+
 // A filter as it was measured some seconds ago. A value: nothing in it depends on the filter any more. A
 // member is nothing where a filter of this kind has no such figure.
 struct SeenFilter {
@@ -33,6 +47,8 @@ struct SeenFilter {
   std::uint64_t byte_count = 0;  // of memory
   std::uint64_t layer_count = 0;
   std::uint32_t expansion = 0;  // 0: it does not grow
+  bool may_grow = true;         // or it has all layers that it may have
+  bool refuses = false;         // it has no room for another item, and may not grow
   double fill =
       0;  // the share of its bits that are set, of its slots that are taken, or of its room that items have
   double false_positive_rate = 0;  // now
@@ -41,6 +57,8 @@ struct SeenFilter {
   std::optional<std::uint64_t> removed_count;  // items that were removed from one that deletes
   std::optional<double> seconds_until_full;
   std::optional<bloom::Usage::Sums> usage;  // of a big Bloom filter
+  keyspace::Deadline deadline = keyspace::no_deadline;
+  std::optional<SeenMirror> mirror;
 };
 
 // What metrics and page call a kind of filter: "bloom", "cuckoo", "redisbloom_cuckoo", "window".
@@ -88,7 +106,5 @@ using FilterLook = std::function<FilterDetail(std::uint64_t bytes_max)>;
 // whole look: some nanoseconds for each cell, or a sample of the slots.
 [[nodiscard]] FilterLook look_at_filter(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key,
                                         WallTime now, SteadyTime steady_now);
-// Shared. The memory of the filter that the key names; 0 if it names none.
-[[nodiscard]] std::uint64_t filter_bytes(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key);
 
 }  // namespace sepal::command

@@ -3,11 +3,10 @@
 
 #include <sepal/base/clock.hpp>
 #include <sepal/command/run/context.hpp>
-#include <sepal/command/server/filter_look.hpp>
+#include <sepal/command/server/filter_state.hpp>
 #include <sepal/metrics/exposition.hpp>
 
 #include <cstdint>
-#include <span>
 
 namespace sepal::command {
 
@@ -22,7 +21,10 @@ struct MetricsMoment {
 // Shared gate. Takes about a millisecond. Waits for no disk.
 void append_server_metrics(const Services& services, const MetricsMoment& moment, metrics::Exposition& to);
 
+// Changes of values that are no changes of structure, since the start. Inside the gate.
+[[nodiscard]] std::uint64_t value_changes(const Services& services);
+
 // Any thread.
-void append_filter_metrics(std::span<const SeenFilter> filters, metrics::Exposition& to);
+void append_filter_metrics(const FiltersSeen& seen, metrics::Exposition& to);
 
 }  // namespace sepal::command

@@ -4,10 +4,11 @@
 #include <sepal/base/result.hpp>
 #include <sepal/bloom/window/plan.hpp>
 #include <sepal/command/server/filter_look.hpp>
+#include <sepal/command/server/filter_state.hpp>
 #include <sepal/command/server/metrics_text.hpp>
 
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,8 @@ namespace sepal::command {
 struct WatchedFilters {
   std::uint64_t filters_max = 0;
   std::string_view pattern;
+  FilterCounts counts;
+  std::optional<SteadyTime> judged_at;  // as in FiltersSeen
 };
 
 // Shared gate. Takes about a millisecond. Waits for no disk.
@@ -24,8 +27,8 @@ struct WatchedFilters {
 
 // The functions below may be called by any thread.
 
-// A table: the names of its columns, and an array for each filter.
-[[nodiscard]] std::string filters_json(std::span<const SeenFilter> filters);
+// A table: the names of its columns, and an array for each filter. And how many there are.
+[[nodiscard]] std::string filters_json(const FiltersSeen& seen);
 // Takes up to a few milliseconds, for the curve of rates.
 [[nodiscard]] std::string filter_json(const FilterDetail& detail);
 

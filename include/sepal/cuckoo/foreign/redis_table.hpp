@@ -85,6 +85,9 @@ class RedisTable {
 
   // Counts and shape.
   [[nodiscard]] const RedisHeader& header() const { return header_; }
+  // It does not grow, and had no slot for an item: nothing was removed since. It may refuse before all slots
+  // are taken. Not in its bytes: a filter that was loaded does not know.
+  [[nodiscard]] bool refused_last() const { return refused_last_; }
   // All memory behind this object.
   [[nodiscard]] std::uint64_t allocated_bytes() const;
   // All that a filter knows of an item.
@@ -165,6 +168,7 @@ class RedisTable {
   std::unique_ptr<Layer[]> layers_;  // oldest first; header_.layer_count of them are in use
   std::uint32_t layers_room_ = 0;
   std::uint64_t slots_footprint_ = 0;
+  bool refused_last_ = false;
   Observer* observer_ = nullptr;
 };
 
