@@ -28,6 +28,9 @@ class KernelTest(DaemonTest):
         self.assertEqual(names[0], "plain")
         self.assertEqual(Client.of(daemon, self).info()["filter_kernel"], names[-1])
 
+    def test_an_empty_variable_names_none(self):
+        self.assertEqual(run_sepald("--version", kernel="").stdout, subprocess.run([SEPALD, "--version"], capture_output=True, text=True, timeout=60).stdout)
+
     def test_both_programs_name_it(self):
         self.assertTrue(run_sepald("--version", kernel="plain").stdout.endswith(", kernel plain\n"))
         self.assertTrue(sepal("--version", environment={"SEPAL_KERNEL": "plain"}).stdout.endswith(", kernel plain\n"))
@@ -35,6 +38,8 @@ class KernelTest(DaemonTest):
     def test_a_kernel_that_the_processor_does_not_have_is_refused(self):
         said = "SEPAL_KERNEL is 'mmx', and this processor can run: plain"
         for program, done in (("sepald", run_sepald("--port", "0", "--dir", self.directory, kernel="mmx")),
+                              ("sepald", run_sepald("--check-config", kernel="mmx")),
+                              ("sepald", run_sepald("--version", kernel="mmx")),
                               ("sepal", sepal("plan", environment={"SEPAL_KERNEL": "mmx"}))):
             self.assertEqual(done.returncode, 2, program)
             self.assertTrue(done.stderr.startswith("%s: %s" % (program, said)), done.stderr)

@@ -155,6 +155,24 @@ class LoadTest(MergeCase):
         self.assertEqual(client.call("BF.SHRINK", D, SHRUNK), b"OK")
 
 
+class LongNameTest(DaemonTest):
+    def test_a_key_of_the_greatest_length_is_shrunk_and_merged_and_is_there_after_a_kill(self):
+        key = b"k" * 65536
+        daemon = self.start("--journal", "always")
+        client = Client.of(daemon, self)
+        for capacity in (100_000, 2_000_000):  # at once, and by a thread beside the workers
+            self.assertEqual(client.call("BF.RESERVE", key, RATE, capacity), b"OK")
+            self.assertEqual(client.call("BF.ADD", key, "item"), 1)
+            self.assertEqual(client.call("BF.SHRINK", key, capacity // 4), b"OK")
+            self.assertEqual(client.call("BF.MERGE", key, 1, key), b"OK")
+            daemon.kill()
+            daemon = self.start("--journal", "always")
+            client = Client.of(daemon, self)
+            self.assertLess(client.call("BF.INFO", key, "CAPACITY")[0], capacity)
+            self.assertEqual(client.call("BF.EXISTS", key, "item"), 1)
+            self.assertEqual(client.call("DEL", key), 1)
+
+
 class KilledMergeTest(MergeCase):
     """A merge and a fold are there whole or not at all, and each answered add is there."""
 

@@ -7,6 +7,7 @@
 
 #include <sepal/keyspace/deadline.hpp>
 #include <sepal/keyspace/mirrors.hpp>
+#include <sepal/keyspace/part_list.hpp>
 #include <sepal/value/value.hpp>
 
 #include <cstddef>
@@ -20,9 +21,10 @@ namespace sepal::keyspace {
 // The heads of Made and Changed fit into what record_bytes_max leaves for an operation's own fields.
 inline constexpr std::size_t recorded_head_bytes_max = 64;
 
-// What a Remade says beside its key: a head, and the list of the parts.
+// What a Remade says beside its key: a head, and the list of the parts, which has room for one key of any
+// length.
 inline constexpr std::size_t remade_head_bytes_max = std::size_t{64} << 10;
-inline constexpr std::size_t remade_parts_bytes_max = std::size_t{64} << 10;
+inline constexpr std::size_t remade_parts_bytes_max = (std::size_t{64} << 10) + part_head_bytes;
 
 struct DatabaseKey {
   std::uint32_t database = 0;

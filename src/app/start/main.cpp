@@ -85,13 +85,13 @@ int main(int argc, char** argv) {
     return complain(invocation.error(),
                     invocation.error().code == sepal::Errc::invalid_setting ? exit_usage : exit_failed);
   if (invocation->action == Invocation::Action::check_health) return tell_health(invocation->settings);
+  if (const auto checked = sepal::bloom::check_kernel(); !checked)
+    return complain(checked.error(), exit_usage);
   if (invocation->action == Invocation::Action::check_config) return check_config(*invocation);
   if (invocation->action != Invocation::Action::run) {
     std::fputs(invocation->text.c_str(), stdout);
     return 0;
   }
-  if (const auto checked = sepal::bloom::check_kernel(); !checked)
-    return complain(checked.error(), exit_usage);
   sepal::settings::Settings& settings = invocation->settings;
   if (const auto logging = sepal::app::start_logging(settings.log, settings.runtime.log_level); !logging) {
     return complain(logging.error(), exit_failed);

@@ -24,7 +24,8 @@ class Kernels {
       if (kernel != nullptr) kernels_[count_++] = *kernel;
     chosen_ = &all().back();
     const char* const name = std::getenv(kernel_variable);  // NOLINT(concurrency-mt-unsafe)
-    if (name == nullptr) return;
+    // A compose file or a unit may set it to nothing.
+    if (name == nullptr || *name == '\0') return;
     const auto named = std::ranges::find(all(), std::string_view(name), &Kernel::name);
     if (named == all().end()) {
       unknown_ = name;

@@ -47,11 +47,10 @@ std::string difference(const WindowOptions& a, const WindowOptions& b) {
   return {};
 }
 
-std::string difference(const WindowFilter& a, const WindowFilter& b) {
-  if (auto differing = difference(a.options(), b.options()); !differing.empty()) return differing;
-  for (std::uint32_t index = 0; index < std::min(a.layer_count(), b.layer_count()); ++index) {
-    const LanePlan& of_a = a.layer(index).plan();
-    const LanePlan& of_b = b.layer(index).plan();
+std::string difference(const Part& a, const Part& b) {
+  for (std::size_t index = 0; index < std::min(a.size(), b.size()); ++index) {
+    const LanePlan& of_a = a[index]->plan();
+    const LanePlan& of_b = b[index]->plan();
     if (of_a != of_b)
       return difference_of("layers, because they have grown: items of a generation", of_a.capacity,
                            of_b.capacity);
@@ -65,17 +64,51 @@ void add_count(CountBounds& bounds, std::uint64_t count) {
   bounds.sum = std::min(bounds.sum + count, items_of_lane_max);
 }
 
-void bound_counts(WindowUnion& whole, const WindowFilter& filter) {
+// Whether the filter counts in that lane the generation that the union has there. Else it counts one that is
+// over, or none yet.
+bool counts_in(const WindowFilter& filter, const LiveStamps& live, std::uint32_t lane) {
   const std::uint64_t newest = filter.newest_generation();
+  const std::uint64_t generation = live.generation_of(lane);
+  return generation <= newest && newest - generation < live.lanes;
+}
+
+// The layers of a filter, from the oldest one on that has items for the union. The newest one is always
+// there.
+Part part_of(const WindowFilter& filter, const LiveStamps& live) {
+  const auto is_over = [&](const std::shared_ptr<WindowLayer>& layer) {
+    for (std::uint32_t lane = 0; lane < live.lanes; ++lane)
+      if (layer->taken(lane) != 0 && counts_in(filter, live, lane)) return false;
+    return true;
+  };
+  Part part = filter.layers();
+  part.erase(part.begin(), std::find_if_not(part.begin(), std::prev(part.end()), is_over));
+  return part;
+}
+
+void bound_counts(WindowUnion& whole, const WindowFilter& filter, const Part& part) {
   const LiveStamps live(whole.shape.newest, whole.shape.options.lanes());
   for (std::uint32_t lane = 0; lane < live.lanes; ++lane) {
-    const std::uint64_t generation = live.generation_of(lane);
-    // The filter counts another generation in that lane, or none yet.
-    if (generation > newest || newest - generation >= live.lanes) continue;
+    if (!counts_in(filter, live, lane)) continue;
     add_count(whole.items[lane], filter.items_of(lane));
-    for (std::uint32_t index = 0; index < filter.layer_count(); ++index)
-      add_count(whole.taken[index][lane], filter.layer(index).taken(lane));
+    for (std::size_t index = 0; index < part.size(); ++index)
+      add_count(whole.taken[index][lane], part[index]->taken(lane));
   }
+}
+
+// The generation of a union. Each part's is the current one, unless its clock was ahead of this one.
+Result<std::uint64_t> newest_of(std::span<const WindowFilter* const> filters, WallTime now) {
+  std::uint64_t least = ~std::uint64_t{0};
+  std::uint64_t most = 0;
+  for (const WindowFilter* const filter : filters) {
+    const std::uint64_t newest = std::max(filter->newest_generation(), filter->generation_at(now));
+    least = std::min(least, newest);
+    most = std::max(most, newest);
+  }
+  // A clock that is set back a little may step over the begin of one generation.
+  if (most - least <= 1) return most;
+  return fail(Errc::out_of_range, "one of the filters is " + std::to_string(most - least) +
+                                      " generations ahead of the clock: the union would forget the others' "
+                                      "items too early");
 }
 
 // --- blocks -----------------------------------------------------------------------------------------------
@@ -224,29 +257,35 @@ std::uint64_t WindowUnion::layer_bytes() const {
 Result<WindowUnion> union_of(std::span<const WindowFilter* const> filters,
                              std::optional<std::size_t> continued, WallTime now) {
   SEPAL_ASSERT(!filters.empty(), "a union of no filters");
-  const WindowFilter& longest = **std::ranges::max_element(
-      filters, {}, [](const WindowFilter* filter) { return filter->layer_count(); });
   WindowUnion whole;
-  whole.shape.options = longest.options();
-  if (longest.options().of_last())
+  whole.shape.options = filters[0]->options();
+  if (whole.shape.options.of_last())
     return fail(Errc::out_of_range, "filters of the last items have no clock that they share");
-  const std::uint64_t first = continued ? filters[*continued]->layer(0).number() : 0;
-  for (const WindowFilter* const filter : filters) {
-    if (const std::string differing = difference(longest, *filter); !differing.empty())
+  for (const WindowFilter* const filter : filters)
+    if (const auto differing = difference(whole.shape.options, filter->options()); !differing.empty())
       return fail(Errc::out_of_range, "filters have different " + differing);
-    const Part& part = whole.parts.emplace_back(filter->layers());
+  const auto newest = newest_of(filters, now);
+  if (!newest) return newest.error();
+  whole.shape.newest = *newest;
+  const LiveStamps live(*newest, whole.shape.options.lanes());
+  for (const WindowFilter* const filter : filters) whole.parts.push_back(part_of(*filter, live));
+  const Part& longest = *std::ranges::max_element(whole.parts, {}, &Part::size);
+  const std::uint64_t first = continued ? whole.parts[*continued].front()->number() : 0;
+  whole.followed = (continued ? whole.parts[*continued] : longest).size() - 1;
+  for (const Part& part : whole.parts) {
+    if (const auto differing = difference(longest, part); !differing.empty())
+      return fail(Errc::out_of_range, "filters have different " + differing);
     // Only an image from elsewhere could have such layers.
     if (part.size() > united_window_layers_max ||
         part.back()->number() - part.front()->number() != part.size() - 1 ||
-        first + longest.layer_count() > window_layer_number_max)
+        first + longest.size() > window_layer_number_max)
       return fail(Errc::out_of_range, "filters have layers with numbers that do not follow each other");
-    whole.shape.newest =
-        std::max({whole.shape.newest, filter->newest_generation(), filter->generation_at(now)});
   }
-  for (std::uint32_t index = 0; index < longest.layer_count(); ++index)
-    whole.shape.layers.push_back({.number = first + index, .plan = longest.layer(index).plan()});
-  whole.taken.resize(longest.layer_count());
-  for (const WindowFilter* const filter : filters) bound_counts(whole, *filter);
+  for (std::size_t index = 0; index < longest.size(); ++index)
+    whole.shape.layers.push_back({.number = first + index, .plan = longest[index]->plan()});
+  whole.taken.resize(longest.size());
+  for (std::size_t number = 0; number < filters.size(); ++number)
+    bound_counts(whole, *filters[number], whole.parts[number]);
   return whole;
 }
 
@@ -263,10 +302,11 @@ WindowUnionMeasure count_union(WindowUnion& whole, std::uint64_t bytes_max) {
       shape.layers[index].taken[lane] = within(lanes[lane].items, whole.taken[index][lane]);
       sums[lane].items += static_cast<double>(shape.layers[index].taken[lane]);
       measured.error_rate += lanes[lane].rate;
-      // The current generation may still get its share, in the newest layer.
-      const bool goes_on = lane == live.current && index + 1 == shape.layers.size();
+      // The current generation may still get its share: meanwhile, and in the newest layer.
+      const bool goes_on =
+          lane == live.current && (index == whole.followed || index + 1 == shape.layers.size());
       by_age[live.generation - live.generation_of(lane)] +=
-          goes_on ? std::max(lanes[lane].rate, planned) : lanes[lane].rate;
+          goes_on ? std::max(lanes[lane].rate, shape.layers[index].plan.error_rate) : lanes[lane].rate;
     }
   }
   for (std::uint32_t lane = 0; lane < live.lanes; ++lane) {
@@ -307,10 +347,12 @@ Result<void> take_parts(WindowFilter& into, const WindowUnion& whole, const valu
 }
 
 bool keeps_shares(const WindowFilter& made, const WindowUnion& whole) {
-  const auto& [number, plan, taken_then] = whole.shape.layers.back();
-  const WindowLayer& newest = made.layer(made.layer_count() - 1);
-  for (std::uint32_t lane = 0; lane < made.options().lanes(); ++lane)
-    if (newest.taken(lane) > std::max(taken_then[lane], plan.capacity + plan.capacity / 20)) return false;
+  for (std::uint32_t index = 0; index < made.layer_count(); ++index) {
+    const auto& [number, plan, taken_then] = whole.shape.layers[index];
+    for (std::uint32_t lane = 0; lane < made.options().lanes(); ++lane)
+      if (made.layer(index).taken(lane) > std::max(taken_then[lane], plan.capacity + plan.capacity / 20))
+        return false;
+  }
   return true;
 }
 

@@ -17,8 +17,8 @@ namespace {
 
 using keyspace::DatabaseKey;
 
-// So many new items may wait for the job, which takes them after each piece of bits. 16 MiB, which are
-// touched only if so many come.
+// So many new items may wait for the job, which takes them after each piece of bits. Twice 4 MiB,
+// which are touched only if so many come.
 constexpr std::size_t followed_max = std::size_t{1} << 18;
 // So many may be left for the moment in which the gate is closed.
 constexpr std::size_t followed_at_end_max = 4096;

@@ -206,6 +206,76 @@ TEST_CASE("what is added while a union is made is there, also when generations e
   for (const auto& [number, since] : kept_from) REQUIRE_FALSE(contains(*filter, number, gone));
 }
 
+TEST_CASE(
+    "what is added while a union is made fills no layer beyond its share, however many the others have") {
+  const WindowOptions options = Shape{4, false, 4000}.options(0.01);
+  const std::vector<WindowFilterPtr> parts{made(options), made(options)};
+  for (std::uint64_t number = 0; number < 1500; ++number) add(*parts[1], number, begin_ms);
+  REQUIRE(parts[1]->layer_count() > 1);
+  for (const bool beyond : {false, true}) {
+    auto whole = union_of(pointers(parts), 0, at(begin_ms));
+    REQUIRE(whole);
+    const WindowUnionMeasure measured = count_union(*whole, sample_of_all);
+    const WindowFilterPtr filter = restored(*whole);
+    std::uint64_t bytes_done = 0;
+    REQUIRE(take_parts(*filter, *whole, {}, bytes_done));
+    // The oldest layer of the other part is full, and the first part's only one has room.
+    const std::uint64_t first = beyond ? 3000 : 2000;
+    std::vector<Fingerprint> heard;
+    for (std::uint64_t number = first; number < first + (beyond ? 900 : 20); ++number) {
+      const auto entries = add(*parts[0], number, begin_ms);
+      heard.insert(heard.end(), entries.begin(), entries.end());
+    }
+    REQUIRE(parts[0]->layer_count() == 1);
+    REQUIRE(filter->repeat(heard));
+    CHECK(keeps_shares(*filter, *whole) == !beyond);
+    CHECK(measured.highest_rate <= options.error_rate * 1.05);
+  }
+}
+
+TEST_CASE("an old layer whose items are over is left out of a union") {
+  const WindowOptions options = Shape{1, false, 100}.options();
+  const std::vector<WindowFilterPtr> parts{made(options), made(options)};
+  for (const WindowFilterPtr& part : parts)
+    for (std::uint64_t number = 0; number < 300; ++number) add(*part, number, begin_ms);
+  REQUIRE(parts[1]->layer_count() > 1);
+  // The first one drops its old layer; the second one hears nothing of the time.
+  const std::uint64_t later = begin_ms + 4 * options.milliseconds;
+  for (std::uint64_t number = 1000; number < 1003; ++number) add(*parts[0], number, later);
+  REQUIRE(parts[0]->layer_count() == 1);
+  for (const std::optional<std::size_t> continued : {std::optional<std::size_t>(0), {1}, {}}) {
+    auto whole = union_of(pointers(parts), continued, at(later));
+    REQUIRE(whole);
+    (void)count_union(*whole, sample_of_all);
+    const WindowFilterPtr filter = restored(*whole);
+    std::uint64_t bytes_done = 0;
+    REQUIRE(take_parts(*filter, *whole, {}, bytes_done));
+    REQUIRE(filter->layer_count() == 1);
+    for (std::uint64_t number = 1000; number < 1003; ++number) CHECK(contains(*filter, number, later));
+    CHECK_FALSE(contains(*filter, 7, later));
+  }
+}
+
+TEST_CASE("a filter that is ahead of the clock is not united with others: it would empty them") {
+  const WindowOptions options = Shape{4, false, 4000}.options();
+  const std::uint64_t generation = options.milliseconds / options.generations;
+  const std::vector<WindowFilterPtr> parts{made(options), made(options)};
+  add(*parts[0], 1, begin_ms);
+  // A clock that steps back over the begin of a generation does no harm.
+  add(*parts[1], 2, begin_ms + generation);
+  CHECK(union_of(pointers(parts), std::nullopt, at(begin_ms)));
+  add(*parts[1], 3, begin_ms + 2 * generation);
+  const auto refused = union_of(pointers(parts), std::nullopt, at(begin_ms));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::out_of_range);
+  CHECK(refused.error().detail ==
+        "one of the filters is 2 generations ahead of the clock: the union would forget the others' items "
+        "too early");
+  // Alone it forgets nothing, and later the clock has caught up.
+  CHECK(union_of(pointers({parts[1]}), std::nullopt, at(begin_ms)));
+  CHECK(union_of(pointers(parts), std::nullopt, at(begin_ms + generation)));
+}
+
 namespace {
 
 // As a follower of the server: it hears of entries from any thread.

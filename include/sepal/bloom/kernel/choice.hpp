@@ -12,7 +12,8 @@
 
 namespace sepal::bloom {
 
-// The environment variable that names a kernel. It is read at the first use of a filter, and not again.
+// The environment variable that names a kernel, or none if it is empty. It is read at the first use of a
+// filter, and not again.
 inline constexpr const char* kernel_variable = "SEPAL_KERNEL";
 
 // All functions may be called by any thread.

@@ -33,10 +33,12 @@ using LaneBounds = std::array<CountBounds, window_generations_max + 1>;
 
 struct WindowUnion {
   // The first layer of each part, and those behind it, go into the first one of the new filter, and so on.
+  // Older layers whose items are over are left out.
   using Part = std::vector<std::shared_ptr<WindowLayer>>;
 
   WindowFilter::Restored shape;  // the counts are zeros until count_union()
   std::vector<Part> parts;
+  std::size_t followed = 0;       // the layer that gets the adds of the continued part meanwhile
   LaneBounds items{};             // of each lane
   std::vector<LaneBounds> taken;  // the same for the places of each layer
 
@@ -48,9 +50,10 @@ inline constexpr std::uint32_t united_window_layers_max = 256;
 
 // --- exclusive --------------------------------------------------------------------------------------------
 
-// The options and layers of the filter with the most layers, and the latest generation of all, or that of
-// `now` if it is later. If the filter `continued` goes on, its layers keep their numbers. There is at least
-// one filter. Errors, with a sentence: out_of_range where they differ in what they must share.
+// The options of the filters, the layers of the one with the most, and the latest generation of all, or that
+// of `now` if it is later. If the filter `continued` goes on, its layers keep their numbers. There is at
+// least one filter. Errors, with a sentence: out_of_range where they differ in what they must share, or where
+// one is so far ahead of the clock that the items of another would be over.
 Result<WindowUnion> union_of(std::span<const WindowFilter* const> filters,
                              std::optional<std::size_t> continued, WallTime now);
 
@@ -71,7 +74,7 @@ struct WindowUnionMeasure {
 Result<void> take_parts(WindowFilter& into, const WindowUnion& whole, const value::GoOn& go_on,
                         std::uint64_t& bytes_done);
 
-// Whether no generation got more than its share, and a little, by adds that were repeated.
+// Whether no generation of a layer got more than its share, and a little, by adds that were repeated.
 [[nodiscard]] bool keeps_shares(const WindowFilter& made, const WindowUnion& whole);
 
 // What a record says of a part (KindRow::Part::extent): how many layers were taken, 16 bits, and the low bits
