@@ -58,7 +58,9 @@ std::string kind_text(const Setting& setting) {
         text += (text.empty() ? "" : "|") + std::string(choice);
       return text;
     }
-    case Kind::text: return "TEXT";
+    case Kind::text:
+      if (!setting.is_path) return "TEXT";
+      return setting.key.ends_with("dir") ? "DIR" : "PATH";
     default: return "NUMBER";
   }
 }
@@ -99,7 +101,9 @@ void add_settings(CommandLine& line) {
   line.app.footer(
       "Each setting is also a line of the configuration file, with underscores for dashes: save_interval = "
       "\"5m\".\n"
-      "SIZE is bytes, or with a unit as in 64mb (k is 1000, kb 1024). TIME is seconds, or as in 5m, 1h, 2d.\n"
+      "SIZE is bytes, or with a unit as in 64mb or 4GiB (k is 1000, kb and KiB 1024). Where it is memory, it "
+      "may be a share of what the machine or container has, as in 50%.\n"
+      "TIME is seconds, or as in 5m, 1h, 2d.\n"
       "If a flag is given twice, the last one counts.");
 }
 
@@ -247,6 +251,9 @@ Result<Invocation> read_invocation(std::span<const std::string> arguments, std::
   CommandLine line;
   add_requests(line);
   add_settings(line);
+  // As for sepal.
+  if (arguments.size() == 1 && arguments[0] == "help") return print(line.app.help());
+  if (arguments.size() == 1 && arguments[0] == "version") return print(std::string(version) + "\n");
   if (const auto apart = take_apart(line, arguments); !apart) return apart.error();
   if (const auto extra = line.app.remaining(); !extra.empty()) return unexpected(extra.front());
   // Before the settings are read: help and the version need no right configuration.

@@ -40,7 +40,7 @@ std::string wrong_kind(const Setting& setting) {
 // Whole numbers without a unit are read as strictly as the reference reads them. A number below zero becomes
 // a huge one here, and both are out of every range.
 std::optional<std::uint64_t> number_of(const Setting& setting, std::string_view text) {
-  if (setting.kind == Kind::bytes) return parse_bytes(text);
+  if (setting.kind == Kind::bytes) return parse_bytes_of(setting, text);
   if (const auto number = parse_integer(text)) return static_cast<std::uint64_t>(*number);
   const bool has_unit = !text.empty() && (text.back() < '0' || text.back() > '9');
   return setting.kind == Kind::seconds && has_unit ? parse_seconds(text) : std::nullopt;

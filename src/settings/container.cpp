@@ -4,6 +4,7 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <unistd.h>
 
 namespace sepal::settings {
 namespace {
@@ -81,6 +82,16 @@ ContainerLimits container_limits(const std::filesystem::path& root) {
     if (controllers == "cpu" || controllers == "cpu,cpuacct") read_groups(top / "cpu", path, limits);
   }
   return limits;
+}
+
+std::uint64_t memory_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = sysconf(_SC_PAGESIZE);
+  std::uint64_t bytes = pages > 0 && page_bytes > 0
+                            ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes)
+                            : 0;
+  lower(bytes, container_limits().memory_bytes);
+  return bytes;
 }
 
 }  // namespace sepal::settings

@@ -16,25 +16,31 @@ struct Unit {
   std::uint64_t factor;
 };
 
-// Units that are written come first, the largest first. The decimal units are only read.
-constexpr std::array<Unit, 8> byte_units{{{"gb", 1ull << 30},
-                                          {"mb", 1ull << 20},
-                                          {"kb", 1ull << 10},
-                                          {"b", 1},
-                                          {"", 1},
-                                          {"g", 1'000'000'000},
-                                          {"m", 1'000'000},
-                                          {"k", 1'000}}};
-constexpr std::span<const Unit> written_byte_units{byte_units.data(), 3};
+// The units that are written come first, the largest of 1024 before those of 1000.
+constexpr std::array<Unit, 13> byte_units{{{"tb", 1ull << 40},
+                                           {"gb", 1ull << 30},
+                                           {"mb", 1ull << 20},
+                                           {"kb", 1ull << 10},
+                                           {"tib", 1ull << 40},
+                                           {"gib", 1ull << 30},
+                                           {"mib", 1ull << 20},
+                                           {"kib", 1ull << 10},
+                                           {"t", 1'000'000'000'000},
+                                           {"g", 1'000'000'000},
+                                           {"m", 1'000'000},
+                                           {"k", 1'000},
+                                           {"b", 1}}};
+constexpr std::size_t units_of_1024 = 4;
+constexpr std::span<const Unit> written_byte_units{byte_units.data(), units_of_1024};
+constexpr std::uint64_t percents = 100;
 
-constexpr std::array<Unit, 5> second_units{{{"d", 86'400}, {"h", 3'600}, {"m", 60}, {"s", 1}, {"", 1}}};
-constexpr std::span<const Unit> written_second_units{second_units.data(), 4};
+constexpr std::array<Unit, 4> second_units{{{"d", 86'400}, {"h", 3'600}, {"m", 60}, {"s", 1}}};
 
 constexpr bool are_written(std::span<const Unit> units) {
   return std::ranges::is_sorted(units, std::ranges::greater_equal{}, &Unit::factor) &&
          std::ranges::none_of(units, [](const Unit& unit) { return unit.name.empty(); });
 }
-static_assert(are_written(written_byte_units) && are_written(written_second_units),
+static_assert(are_written(written_byte_units) && are_written(second_units),
               "the largest unit comes first, and each has a name");
 
 std::optional<std::uint64_t> parse_quantity(std::string_view text, std::span<const Unit> units) {
@@ -44,6 +50,7 @@ std::optional<std::uint64_t> parse_quantity(std::string_view text, std::span<con
   const auto number = parse_whole<std::uint64_t>(text.substr(0, digits));
   if (!number) return std::nullopt;
   const std::string name = lower_case(text.substr(digits));
+  if (name.empty()) return number;
   const auto unit = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.name == name; });
   return unit == units.end() ? std::nullopt : checked_multiply(*number, unit->factor);
 }
@@ -66,11 +73,21 @@ std::optional<std::uint64_t> parse_seconds(std::string_view text) {
   return parse_quantity(text, second_units);
 }
 
+// Whole megabytes, so that the number can be read, and is written with a unit.
+std::optional<std::uint64_t> parse_memory(std::string_view text, std::uint64_t memory_bytes) {
+  if (!text.ends_with('%')) return parse_bytes(text);
+  const auto percent = parse_whole<std::uint64_t>(text.substr(0, text.size() - 1));
+  if (!percent || *percent == 0 || *percent > percents) return std::nullopt;
+  constexpr std::uint64_t megabyte = 1ull << 20;
+  const std::uint64_t share = memory_bytes / percents * *percent;
+  return share < megabyte ? std::nullopt : std::optional(share / megabyte * megabyte);
+}
+
 std::string bytes_text(std::uint64_t bytes) {
   return quantity_text(bytes, written_byte_units);
 }
 std::string seconds_text(std::uint64_t seconds) {
-  return quantity_text(seconds, written_second_units);
+  return quantity_text(seconds, second_units);
 }
 
 }  // namespace sepal::settings

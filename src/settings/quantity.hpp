@@ -8,9 +8,11 @@
 
 namespace sepal::settings {
 
-// As in redis.conf: digits and one of b, k (1000), kb (1024), m, mb, g, gb, in either case. Empty if the text
-// is written otherwise or the number does not fit.
+// As in redis.conf: digits and one of b, k (1000), kb (1024), m, mb, g, gb, t, tb, or KiB (1024) and the
+// like, in either case. Empty if the text is written otherwise or the number does not fit.
 [[nodiscard]] std::optional<std::uint64_t> parse_bytes(std::string_view text);
+// The same, or a share of `memory_bytes` of at least a megabyte, from "1%" to "100%". 0: they are not known.
+[[nodiscard]] std::optional<std::uint64_t> parse_memory(std::string_view text, std::uint64_t memory_bytes);
 // Digits and one of s, m, h, d, or no unit: seconds.
 [[nodiscard]] std::optional<std::uint64_t> parse_seconds(std::string_view text);
 

@@ -53,12 +53,17 @@ struct Setting {
   std::string_view parameter{};   // its name in CONFIG, if that is not the key with dashes
   std::string_view redis_name{};  // what else redis.conf calls it; only to guess what was meant
   bool secret = false;
+  bool is_path = false;    // of `text`
+  bool of_memory = false;  // of `bytes`: may be a share of the memory there is, "50%"
   Value (*get)(const Settings&) = nullptr;
   void (*set)(Settings&, const Value&) = nullptr;
 
   [[nodiscard]] std::string flag() const;
   [[nodiscard]] std::string parameter_name() const;
 };
+
+// The number that a text stands for, of a setting whose kind is `bytes`.
+[[nodiscard]] std::optional<std::uint64_t> parse_bytes_of(const Setting& setting, std::string_view text);
 
 // All settings, in the order of the sample file.
 [[nodiscard]] std::span<const Setting> all_settings();

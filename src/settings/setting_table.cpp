@@ -116,6 +116,7 @@ using Group = Name<&Setting::group>;
 using Parameter = Name<&Setting::parameter>;
 using RedisName = Name<&Setting::redis_name>;
 enum class Secret : std::uint8_t { yes };
+enum class OfMemory : std::uint8_t { yes };
 
 template <class Part>
 constexpr void put(Setting& row, Part part) {
@@ -123,6 +124,7 @@ constexpr void put(Setting& row, Part part) {
   if constexpr (std::is_same_v<Part, Range>) row.range = part;
   if constexpr (std::is_same_v<Part, InConfig>) row.config = part;
   if constexpr (std::is_same_v<Part, Secret>) row.secret = true;
+  if constexpr (std::is_same_v<Part, OfMemory>) row.of_memory = true;
 }
 template <std::string_view Setting::*field>
 constexpr void put(Setting& row, Name<field> part) {
@@ -145,6 +147,8 @@ constexpr Setting row(std::string_view key, std::string_view help, auto... parts
   // `count` is also what a row has that names no kind.
   if (setting.kind == Kind::count) setting.kind = kind_of<Field>();
   if constexpr (std::is_enum_v<Field>) setting.choices = choice_names<Field>;
+  // Nothing but a path may have these lengths.
+  setting.is_path = setting.range.max == path_length_max || setting.range.max == socket_path_length_max;
   setting.get = &get<path...>;
   setting.set = &set<path...>;
   return setting;
@@ -303,7 +307,7 @@ constexpr auto table = with_groups(std::to_array<Setting>({
 
     row<&Settings::keyspace, &KeyspaceOptions::memory_max>(
         "maxmemory", "memory of all filters and keys; 0: a share of what the machine or container has",
-        Kind::bytes, Range{0, memory_bytes_max}, Group{"Limits"}),
+        Kind::bytes, OfMemory::yes, Range{0, memory_bytes_max}, Group{"Limits"}),
     row<&Settings::keyspace, &KeyspaceOptions::keys_max>("keys_max", "keys in all databases together",
                                                          Range{1, items_max}, InConfig::shown),
     row<&Settings::keyspace, &KeyspaceOptions::layers_max>("layers_max", "layers that one filter may grow to",
@@ -325,7 +329,7 @@ constexpr auto table = with_groups(std::to_array<Setting>({
         "maxmemory_clients",
         "memory of all clients: unread replies, and requests that are unfinished or wait for EXEC; above it, "
         "the client with most of them is closed; 0: no bound",
-        Kind::bytes, Range{0, memory_bytes_max}),
+        Kind::bytes, OfMemory::yes, Range{0, memory_bytes_max}),
     row<&Settings::runtime, &RuntimeOptions::output_bytes_max>(
         "output_bytes_max", "replies of a connection after which the others get their turn", Kind::bytes,
         Range{kb, bytes_max}, InConfig::shown, RedisName{"client-output-buffer-limit"}),
@@ -334,7 +338,7 @@ constexpr auto table = with_groups(std::to_array<Setting>({
         "busy_reply_threshold", "milliseconds a script may run before other clients are told that it runs",
         Range{0, seconds_max}, RedisName{"lua-time-limit"}),
     row<&Settings::runtime, &RuntimeOptions::script_memory_max>(
-        "script_memory_max", "memory of the scripts of one worker thread", Kind::bytes,
+        "script_memory_max", "memory of the scripts of one worker thread", Kind::bytes, OfMemory::yes,
         Range{16 * kb * kb, memory_bytes_max}),
 
     row<&Settings::runtime, &RuntimeOptions::missing_filter>(
@@ -407,7 +411,7 @@ constexpr bool is_right(const Setting& row) {
   // A key becomes a flag and a parameter, with dashes for underscores.
   const auto is_key = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
   return !row.key.empty() && std::ranges::all_of(row.key, is_key) &&
-         (row.kind == Kind::choice) == !row.choices.empty();
+         (!row.of_memory || row.kind == Kind::bytes) && (row.kind == Kind::choice) == !row.choices.empty();
 }
 static_assert(std::ranges::all_of(table, is_right));
 static_assert(std::ranges::all_of(table,
@@ -426,6 +430,27 @@ std::uint32_t default_threads() {
   const std::uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
   const double cpus = container_limits().cpus;
   return cpus > 0 && cpus < cores ? static_cast<std::uint32_t>(std::ceil(cpus)) : cores;
+}
+
+// Whether the first one names all addresses of the kind of the second one.
+bool covers(std::string_view address, std::string_view other) {
+  if (address == "*" || address == other) return true;
+  return other.find(':') == std::string_view::npos ? address == "0.0.0.0"
+                                                   : address == "::" || address == "::*";
+}
+
+// Two addresses may have the same port. Names are compared as texts: the start finds what is missed here.
+Result<void> check_http_port(const Settings& settings) {
+  const std::uint16_t port = settings.http.port;
+  const bool is_port = port == settings.server.port;
+  if (port == 0 || (!is_port && port != settings.server.tls_port)) return {};
+  const auto meets = [&](std::string_view address) {
+    if (address.starts_with('-')) address.remove_prefix(1);
+    return covers(address, settings.http.bind) || covers(settings.http.bind, address);
+  };
+  if (std::ranges::none_of(settings.server.bind, meets)) return {};
+  return fail(Errc::invalid_setting, std::string(is_port ? "port" : "tls_port") +
+                                         " and http_port are the same: set one of them to another port");
 }
 
 // One thread writes what the others pack, or puts what they read under its keys: more of them would wait.
@@ -472,6 +497,7 @@ Result<void> complete(Settings& settings) {
   if (settings.server.tls_port != 0 && settings.server.tls_port == settings.server.port)
     return fail(Errc::invalid_setting,
                 "port and tls_port are the same: set one of them to another port, or port = 0");
+  if (auto apart = check_http_port(settings); !apart) return apart;
   if (auto fits = check_cuckoo(settings.keyspace); !fits) return fits;
   // Looks at the settings alone. tls::Context::load() reads the files later.
   return uses_tls(settings) ? tls::Context::check(settings.tls) : Result<void>();

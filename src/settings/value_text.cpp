@@ -6,6 +6,7 @@
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/whole_number.hpp>
 #include <sepal/bloom/plan/layer_plan.hpp>
+#include <sepal/settings/container.hpp>
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -173,10 +174,14 @@ std::string seed_text(const Seed& seed) {
 
 }  // namespace
 
+std::optional<std::uint64_t> parse_bytes_of(const Setting& setting, std::string_view text) {
+  return setting.of_memory && text.ends_with('%') ? parse_memory(text, memory_bytes()) : parse_bytes(text);
+}
+
 Result<Value> parse_value(const Setting& setting, std::string_view text) {
   switch (setting.kind) {
     case Kind::count: return parse_number(setting, parse_whole<std::uint64_t>(text));
-    case Kind::bytes: return parse_number(setting, parse_bytes(text));
+    case Kind::bytes: return parse_number(setting, parse_bytes_of(setting, text));
     case Kind::seconds: return parse_number(setting, parse_seconds(text));
     case Kind::permissions: return parse_number(setting, parse_whole<std::uint64_t>(text, 8));
     case Kind::rate: return parse_rate(setting, text);
@@ -202,7 +207,9 @@ std::string allowed_text(const Setting& setting) {
   switch (setting.kind) {
     case Kind::count: return "must be a whole number " + between(setting);
     case Kind::bytes:
-      return "must be bytes, as in 1048576 or \"64mb\" (kb, mb, gb of 1024; k, m, g of 1000), " +
+      return "must be bytes, as in 1048576, \"64mb\" or \"4GiB\" (k, m, g and t are of 1000, the others of "
+             "1024)" +
+             std::string(setting.of_memory ? ", or a share of the memory there is, as in \"50%\", " : ", ") +
              between(setting);
     case Kind::seconds: return "must be seconds, as in 90, \"5m\" or \"1h\", " + between(setting);
     case Kind::permissions: return "must be permissions in octal, as in \"700\", " + between(setting);
@@ -220,6 +227,29 @@ std::string allowed_text(const Setting& setting) {
   }
   return "must be a text of " + std::to_string(setting.range.min) + " to " +
          std::to_string(setting.range.max) + " bytes" + (setting.secret ? "" : " without NUL");
+}
+
+std::string range_text(const Setting& setting) {
+  const std::string least = end_text(setting, setting.range.min);
+  const std::string most = end_text(setting, setting.range.max);
+  switch (setting.kind) {
+    case Kind::bytes:
+      return least + " to " + most + (setting.of_memory ? ", or 1% to 100% of the memory" : "");
+    case Kind::seconds: return least + " to " + most + " seconds";
+    case Kind::rate: return digits_of_real(bloom::error_rate_min) + " to below 1";
+    case Kind::addresses: return "at most " + most;
+    case Kind::seed: return "\"auto\" or a number of 64 bits";
+    case Kind::text: return (setting.range.min == 0 ? "at most " : least + " to ") + most + " bytes";
+    case Kind::choice: {
+      std::string text;
+      for (const std::string_view choice : setting.choices) {
+        if (!text.empty()) text += choice == setting.choices.back() ? " or " : ", ";
+        text += toml_string(choice);
+      }
+      return text;
+    }
+    default: return least + " to " + most;
+  }
 }
 
 std::string toml_text(const Setting& setting, const Value& value) {

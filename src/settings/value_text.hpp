@@ -20,6 +20,9 @@ Result<Value> check_range(const Setting& setting, Value value);
 // "must be ...": the kind and the range of the setting.
 [[nodiscard]] std::string allowed_text(const Setting& setting);
 
+// The range without a verb, for the sample file: "0 to 65535", "\"no\" or \"yes\"", "at most 16".
+[[nodiscard]] std::string range_text(const Setting& setting);
+
 // The value as the file writes it: 6379, "64mb", ["127.0.0.1"].
 [[nodiscard]] std::string toml_text(const Setting& setting, const Value& value);
 

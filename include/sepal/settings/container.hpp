@@ -16,4 +16,7 @@ struct ContainerLimits {
 // lowest limit on the way to the top counts. What cannot be read limits nothing. Any thread.
 [[nodiscard]] ContainerLimits container_limits(const std::filesystem::path& root = "/");
 
+// The smaller of the machine's memory and the limit of its control groups; 0: unknown. Any thread.
+[[nodiscard]] std::uint64_t memory_bytes();
+
 }  // namespace sepal::settings

@@ -6,6 +6,7 @@
 #include <sepal/bloom/kernel/choice.hpp>
 #include <sepal/log/event.hpp>
 #include <sepal/settings/acl_file.hpp>
+#include <sepal/settings/container.hpp>
 #include <sepal/value/kind_row.hpp>
 
 #include <algorithm>
@@ -212,7 +213,7 @@ Result<void> Daemon::open_data() {
 
 // Before anything reads the limits of clients and scripts.
 void Daemon::share_memory() {
-  const std::uint64_t available = memory_bytes();
+  const std::uint64_t available = settings::memory_bytes();
   command::RuntimeOptions& options = settings_.runtime;
   const settings::MemoryShares shares = settings::memory_shares(available, settings_);
   settings_.keyspace.machine_bytes = available;

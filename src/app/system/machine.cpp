@@ -1,9 +1,7 @@
 #include "app/system/machine.hpp"
 
 #include <sepal/base/free_memory.hpp>
-#include <sepal/settings/container.hpp>
 
-#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <sstream>
@@ -51,17 +49,6 @@ void add_main_thread(command::ProcessUsage& usage) {
 }
 
 }  // namespace
-
-std::uint64_t memory_bytes() {
-  const long pages = sysconf(_SC_PHYS_PAGES);
-  const long page_bytes = sysconf(_SC_PAGESIZE);
-  std::uint64_t bytes = pages > 0 && page_bytes > 0
-                            ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes)
-                            : 0;
-  const std::uint64_t limit = settings::container_limits().memory_bytes;
-  if (limit != 0) bytes = bytes == 0 ? limit : std::min(bytes, limit);
-  return bytes;
-}
 
 std::uint64_t mappings_max() {
   std::ifstream file("/proc/sys/vm/max_map_count");

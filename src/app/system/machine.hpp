@@ -7,9 +7,6 @@
 
 namespace sepal::app {
 
-// The smaller of the machine's memory and the container's limit (settings/container.hpp); 0: unknown.
-[[nodiscard]] std::uint64_t memory_bytes();
-
 // How many mappings of memory the system allows a process (vm.max_map_count).
 [[nodiscard]] std::uint64_t mappings_max();
 

@@ -1,5 +1,6 @@
 // Settings as parameters of CONFIG. Their error texts are in unit/command/config_commands_test.cpp.
 #include <sepal/settings/configuration.hpp>
+#include <sepal/settings/container.hpp>
 
 #include "settings/setting.hpp"
 #include "support/catch.hpp"
@@ -129,9 +130,14 @@ TEST_CASE("CONFIG SET takes the units of the file, and is strict where the refer
   CHECK(world.set("timeout", "-1") == "argument must be between 0 and 2147483647 inclusive");
   CHECK(world.set("timeout", "24856d") == "argument must be between 0 and 2147483647 inclusive");
   CHECK(world.set("maxclients", "1k") == "argument couldn't be parsed into an integer");
-  for (const char* word :
-       {"", "lots", "-1", "1.5gb", "b", "1tb", "18446744073709551616", "18446744073709551615kb"})
+  for (const char* word : {"", "lots", "-1", "1.5gb", "b", "1pb", "0%", "101%", "18446744073709551616",
+                           "18446744073709551615kb"})
     CHECK(world.set("maxmemory", word) == "argument must be a memory value");
+  CHECK(world.set("save-bandwidth", "50%") == "argument must be a memory value");
+  CHECK(world.set("maxmemory", "4GiB").empty());
+  CHECK(world.configuration.get("maxmemory") == "4294967296");
+  CHECK(world.set("maxmemory", "50%").empty());
+  CHECK(world.settings.keyspace.memory_max == memory_bytes() / 2 >> 20 << 20);
   CHECK(world.set("bf-error-rate", "+1e-3").empty());
   CHECK(world.configuration.get("bf-error-rate") == "0.001");
 }

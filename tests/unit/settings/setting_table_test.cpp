@@ -17,7 +17,7 @@ std::string sample_text() {
 }
 
 // Adds what the sample file lacks: for each new setting a paragraph of its help behind the setting before it,
-// and each default as a rewrite would write it.
+// and each default as a rewrite would write it, with the range behind it.
 std::string completed(std::string text) {
   const Settings defaults;
   std::size_t behind = 0;
@@ -32,7 +32,8 @@ std::string completed(std::string text) {
       at = behind + paragraph.size() - 1;
     }
     const std::size_t value = at + 1 + name.size();
-    text.replace(value, text.find('\n', value) - value, toml_text(setting, setting.get(defaults)));
+    text.replace(value, text.find('\n', value) - value,
+                 toml_text(setting, setting.get(defaults)) + "  # " + range_text(setting));
     behind = text.find('\n', value) + 1;
   }
   return text;
@@ -44,13 +45,14 @@ TEST_CASE("the sample file is complete; with SEPAL_WRITE=1 this test adds what i
   CHECK(sample_text() == completed(text));
 }
 
-TEST_CASE("the sample file lacks a setting and a default, and both are added") {
+TEST_CASE("the sample file lacks a setting, a default and a range, and all are added") {
   std::string text = sample_text();
   const std::string full = text;
   const std::size_t at = text.find("\n# Layers that one filter may grow to.");
-  const std::string line = "layers_max = 64\n";
+  const std::string line = "layers_max = 64  # 1 to 1024\n";
   text.erase(at, text.find(line) + line.size() - at);
   text.replace(text.find("port = 6379"), 11, "port = 1");
+  text.erase(text.find("  # 1 to 1000000000000000\n"), 25);
   CHECK(completed(text) == full);
 }
 
@@ -120,16 +122,54 @@ TEST_CASE("the default of every setting is within its range, and is read back as
 }
 
 TEST_CASE("sizes are written as in redis.conf") {
-  const std::vector<std::pair<std::string, std::uint64_t>> sizes{
-      {"0", 0},          {"10b", 10},           {"1k", 1000},          {"1kb", 1024},      {"1KB", 1024},
-      {"5m", 5'000'000}, {"64Mb", 64ull << 20}, {"1g", 1'000'000'000}, {"2GB", 2ull << 30}};
+  const std::vector<std::pair<std::string, std::uint64_t>> sizes{{"0", 0},
+                                                                 {"10b", 10},
+                                                                 {"1k", 1000},
+                                                                 {"1kb", 1024},
+                                                                 {"1KB", 1024},
+                                                                 {"5m", 5'000'000},
+                                                                 {"64Mb", 64ull << 20},
+                                                                 {"1g", 1'000'000'000},
+                                                                 {"2GB", 2ull << 30},
+                                                                 {"3KiB", 3072},
+                                                                 {"64mib", 64ull << 20},
+                                                                 {"4GiB", 4ull << 30},
+                                                                 {"2tb", 2ull << 40},
+                                                                 {"1TiB", 1ull << 40},
+                                                                 {"2t", 2'000'000'000'000}};
   for (const auto& [text, bytes] : sizes) CHECK(parse_bytes(text) == bytes);
-  for (const std::string bad : {"", "b", "-1", "1.5gb", "1 kb", "kb1", "1kbb", "0x10", "+1",
-                                "18446744073709551616", "18014398509481984kb", "17179869184gb"}) {
+  for (const std::string bad : {"", "b", "-1", "1.5gb", "1 kb", "kb1", "1kbb", "0x10", "+1", "1ki", "50%",
+                                "1pb", "18446744073709551616", "18014398509481984kb", "17179869184gb"}) {
     INFO(bad);
     CHECK_FALSE(parse_bytes(bad));
   }
   CHECK(parse_bytes("17179869183gb") == 17179869183ull << 30);
+  CHECK(bytes_text(2ull << 40) == "2tb");
+  CHECK(bytes_text((2ull << 40) + (1ull << 30)) == "2049gb");
+  CHECK(bytes_text(1000) == "1000");
+}
+
+TEST_CASE("a share of the memory is whole megabytes, from 1% to 100%") {
+  constexpr std::uint64_t megabyte = 1ull << 20;
+  const std::uint64_t memory = 1000 * megabyte + 77;
+  CHECK(parse_memory("50%", memory) == 500 * megabyte);
+  CHECK(parse_memory("100%", memory) == 1000 * megabyte);
+  CHECK(parse_memory("1%", memory) == 10 * megabyte);
+  CHECK(parse_memory("64mb", memory) == 64 * megabyte);
+  for (const std::string bad : {"0%", "101%", "%", "-5%", "5.5%", "5 %", "50%%", "18446744073709551616%"}) {
+    INFO(bad);
+    CHECK_FALSE(parse_memory(bad, memory));
+  }
+  // Not even a megabyte, or the memory is not known.
+  CHECK_FALSE(parse_memory("1%", 50 * megabyte));
+  CHECK_FALSE(parse_memory("50%", 0));
+}
+
+TEST_CASE("only settings of memory take a share of it") {
+  std::vector<std::string> takes;
+  for (const Setting& setting : all_settings())
+    if (setting.kind == Kind::bytes && parse_value(setting, "50%")) takes.emplace_back(setting.key);
+  CHECK(takes == std::vector<std::string>{"maxmemory", "maxmemory_clients", "script_memory_max"});
 }
 
 TEST_CASE("times are seconds with or without a unit") {

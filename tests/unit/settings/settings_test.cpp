@@ -1,6 +1,7 @@
 #include <sepal/settings/settings.hpp>
 
 #include <initializer_list>
+#include <regex>
 
 #include "support/catch.hpp"
 #include "temporary_file.hpp"
@@ -113,6 +114,14 @@ TEST_CASE("the text of a flag is taken unchanged, whatever it looks like") {
   CHECK(settings_of({"--log-file", ""}).log.file.empty());
 }
 
+TEST_CASE("sizes are shown as they are written: with the largest unit") {
+  CHECK(differences_from_defaults(settings_of({"--maxmemory", "4GiB", "--journal-size-max", "2tb"})) ==
+        std::vector<std::string>{"journal_size_max = \"2tb\" (default \"512mb\")",
+                                 "maxmemory = \"4gb\" (default 0)"});
+  const std::string line = differences_from_defaults(settings_of({"--maxmemory", "50%"})).front();
+  CHECK(std::regex_match(line, std::regex("maxmemory = \"[0-9]+[mgt]b\" \\(default 0\\)")));
+}
+
 TEST_CASE("a file may have numbers, texts with units, arrays and octal permissions") {
   const TemporaryFile file(
       "bind = [\"127.0.0.1\",\n  \"::1\"]\nunixsocket_mode = 0o660\nmaxmemory = 1_048_576\noutput_bytes_max "
@@ -193,10 +202,11 @@ TEST_CASE("the error for a text without quotes names the setting and shows the l
         "sepald.toml:1: protected_mode is True: must be one of no yes; a text stands in double quotes");
   CHECK(file_error("journal = true") ==
         "sepald.toml:1: journal is true: must be one of off everysec always; a text stands in double quotes");
-  CHECK(
-      file_error("maxmemory = 2 parsecs")
-          .starts_with("sepald.toml:1: maxmemory is 2 parsecs: must be bytes, as in 1048576 or \"64mb\" (kb, "
-                       "mb, gb of 1024; k, m, g of 1000), between"));
+  CHECK(file_error("maxmemory = 2 parsecs")
+            .starts_with(
+                "sepald.toml:1: maxmemory is 2 parsecs: must be bytes, as in 1048576, \"64mb\" or "
+                "\"4GiB\" (k, m, g and t are of 1000, the others of 1024), or a share of the memory there "
+                "is, as in \"50%\", between 0 and 1024tb"));
   CHECK(file_error("port = 6380x") ==
         "sepald.toml:1: port is 6380x: must be a whole number between 0 and 65535");
   CHECK(file_error("port =") ==
@@ -297,6 +307,28 @@ TEST_CASE("an address is a number, a name or a star") {
 TEST_CASE("a server that no client could reach is refused") {
   CHECK(error_of({"--bind", ""}).find("no client could connect") != std::string::npos);
   CHECK(settings_of({"--bind", "", "--unixsocket", "/tmp/s"}).server.bind.empty());
+}
+
+TEST_CASE("two ports of one address are not alike") {
+  CHECK(error_of({"--port", "7", "--http-port", "7"}) ==
+        "port and http_port are the same: set one of them to another port");
+  CHECK(error_of({"--check-config", "--tls-port", "7", "--http-port", "7"}) ==
+        "tls_port and http_port are the same: set one of them to another port");
+  for (const std::string all : {"*", "0.0.0.0", "10.0.0.1 -127.0.0.1"})
+    CHECK(error_of({"--port", "7", "--http-port", "7", "--bind", all}).starts_with("port and http_port"));
+  CHECK(error_of({"--port", "7", "--http-port", "7", "--bind", "10.0.0.1", "--http-bind", "0.0.0.0"})
+            .starts_with("port and http_port"));
+  // The addresses are others, so the system tells the ports apart.
+  CHECK(settings_of({"--port", "7", "--http-port", "7", "--bind", "10.0.0.1"}).http.port == 7);
+  CHECK(settings_of({"--port", "7", "--http-port", "7", "--bind", "::", "--http-bind", "127.0.0.1"})
+            .http.port == 7);
+  CHECK(settings_of({"--port", "0", "--http-port", "0"}).http.port == 0);
+}
+
+TEST_CASE("the words help and version stand for the flags") {
+  CHECK(read({"help"})->text == read({"--help"})->text);
+  CHECK(read({"version"})->text == "sepald 1.2.3\n");
+  CHECK(error_of({"help", "port"}).starts_with("unexpected argument 'help'"));
 }
 
 TEST_CASE("help and version are printed before anything is checked") {
