@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "storage/disk/damage.hpp"
+#include "storage/examine/beginning.hpp"
 #include "storage/format/operation_decoder.hpp"
 #include "storage/format/sealed_reader.hpp"
 #include "storage/generation/record_reader.hpp"
@@ -16,8 +17,6 @@
 
 namespace sepal::storage {
 namespace {
-
-constexpr std::size_t magic_bytes = 8;
 
 void add_figures(Fact& fact, std::span<const value::Figure> figures) {
   for (const auto& [name, value] : figures) {
@@ -122,27 +121,19 @@ class Inspection {
       : file_(file), byte_count_(byte_count), sink_(sink) {}
 
   Result<void> run(Disk& disk, const Path& path) {
-    // The contents decide, and not the name: an operator may inspect a copy with any name. Zeros stand in for
-    // the bytes that a shorter file lacks, so an empty file counts as unused.
-    std::string begin(magic_bytes, '\0');
-    const auto read = file_.read_at(0, std::as_writable_bytes(std::span(begin.data(), begin.size())));
-    if (!read) return read.error();
-    const auto is = [&](const auto& magic) { return std::equal(magic.begin(), magic.end(), begin.begin()); };
-    if (is(format::FilterFileHeader::expected_magic)) return filters();
-    if (is(format::ManifestHead::expected_magic)) return manifest();
-    if (is(format::SegmentHeader::expected_magic)) return segment(disk, path);
-    if (is(format::SyncedSlot::expected_magic)) return synced(disk, path);
-    if (begin.starts_with("SEPAL-")) return line();
-    if (begin == std::string(magic_bytes, '\0')) {
-      sink_(Fact("unused").number("bytes", byte_count_));
-      return {};
+    const auto beginning = beginning_of(file_);
+    if (!beginning) return beginning.error();
+    switch (*beginning) {
+      case Beginning::filters: return filters();
+      case Beginning::manifest: return manifest();
+      case Beginning::segment: return segment(disk, path);
+      case Beginning::synced: return synced(disk, path);
+      case Beginning::line: return line();
+      case Beginning::unused: sink_(Fact("unused").number("bytes", byte_count_)); return {};
+      case Beginning::empty:
+      case Beginning::other: break;
     }
-    // LOCK is plain text without a magic, so its name is all there is to tell it by.
-    if (path.filename() == "LOCK")
-      return fail(Errc::out_of_range, path.string() +
-                                          " has no data: it names the process that uses the directory, and "
-                                          "where that one listens");
-    return damaged("is no file of Sepal: it begins as none does");
+    return no_file_of_sepal(path, *beginning);
   }
 
  private:

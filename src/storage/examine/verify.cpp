@@ -18,6 +18,7 @@
 
 #include "storage/disk/damage.hpp"
 #include "storage/disk/tolerant_disk.hpp"
+#include "storage/examine/beginning.hpp"
 #include "storage/examine/record_salvage.hpp"
 #include "storage/format/operation_decoder.hpp"
 #include "storage/generation/current_generation.hpp"
@@ -339,7 +340,25 @@ std::string text_of(const KindCounts& counts) {
   });
 }
 
+namespace {
+
+// Not for a file that begins as a filter file does.
+Error no_filter_file(const Path& path, Beginning beginning) {
+  if (beginning == Beginning::empty || beginning == Beginning::other)
+    return no_file_of_sepal(path, beginning);
+  return fail(Errc::out_of_range,
+              path.string() +
+                  " is no filter file: sepal inspect prints it, and sepal verify takes its data directory");
+}
+
+}  // namespace
+
 Result<Finding> verify_filter_file(Disk& disk, const Path& path, const ProgressSink& progress) {
+  const auto file = disk.open(path);
+  if (!file) return file.error();
+  const auto beginning = beginning_of(**file);
+  if (!beginning) return beginning.error();
+  if (*beginning != Beginning::filters) return no_filter_file(path, *beginning);
   const auto read = read_filter_file(disk, path, any_filter, progress);
   if (read)
     return Finding{.grade = Grade::fine,

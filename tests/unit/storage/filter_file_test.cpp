@@ -153,6 +153,12 @@ TEST_CASE("verify reports every flipped bit of a filter file", "[exhaustive]") {
     flipped[bit / 8] ^= std::byte{1} << (bit % 8);
     disk.put(target, std::move(flipped));
     const auto finding = verify_filter_file(disk, target, {});
+    if (bit / 8 < sizeof format::FilterFileHeader::magic) {
+      REQUIRE_FALSE(finding);
+      CHECK(finding.error().detail == "out/users.sepal is no file of Sepal: it begins as none does");
+      CHECK(inspect_file(disk, target, [](const Fact&) {}).error().detail == finding.error().detail);
+      continue;
+    }
     REQUIRE(finding);
     // A version that is a little too high may be that of a newer Sepal.
     const bool may_be_newer = bit / 8 == offsetof(format::FilterFileHeader, version);
@@ -163,8 +169,35 @@ TEST_CASE("verify reports every flipped bit of a filter file", "[exhaustive]") {
   }
   for (std::size_t length = 0; length < whole.size(); ++length) {
     disk.put(target, Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)));
-    CHECK(verify_filter_file(disk, target, {})->grade == Finding::Grade::damaged);
+    const auto finding = verify_filter_file(disk, target, {});
+    if (length < sizeof format::FilterFileHeader::magic) {
+      REQUIRE_FALSE(finding);
+      CHECK(inspect_file(disk, target, [](const Fact&) {}).error().detail == finding.error().detail);
+    } else {
+      CHECK(finding->grade == Finding::Grade::damaged);
+    }
   }
+}
+
+TEST_CASE("verify and inspect agree about what is no file of Sepal") {
+  SimulatedDisk disk;
+  const auto both = [&](std::string_view text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    disk.put("other", Bytes(bytes.begin(), bytes.end()));
+    const auto verified = verify_filter_file(disk, "other", {});
+    const auto inspected = inspect_file(disk, "other", [](const Fact&) {});
+    REQUIRE_FALSE(verified);
+    REQUIRE_FALSE(inspected);
+    CHECK(verified.error().detail == inspected.error().detail);
+    return verified.error().detail;
+  };
+  CHECK(both("") == "other is no file of Sepal: it is empty");
+  for (const char* text : {"x", "hello world", "REDIS0011 and so on"})
+    CHECK(both(text) == "other is no file of Sepal: it begins as none does");
+  // Other files of a data directory are Sepal's, and no filter files.
+  disk.put("zeros", Bytes(100));
+  CHECK(verify_filter_file(disk, "zeros", {}).error().detail ==
+        "zeros is no filter file: sepal inspect prints it, and sepal verify takes its data directory");
 }
 
 TEST_CASE("a file of several filters is refused, and not called damaged") {

@@ -45,7 +45,8 @@ Result<std::vector<Finding>> verify_directory(Disk& disk, const Path& directory,
                                               const ProgressSink& progress);
 
 // The same for a filter in a file of its own (filter_file.hpp), read to its last byte. Memory: the filter.
-// Blocks. Errors: out_of_range (it holds no filter, or several), out_of_memory, those of Disk.
+// Blocks. Errors: out_of_range (it holds no filter, or several), damaged (it does not begin as a file of
+// Sepal's does: inspect_file says the same), out_of_memory, those of Disk.
 Result<Finding> verify_filter_file(Disk& disk, const Path& path, const ProgressSink& progress);
 
 // --- what can be saved of a damaged directory --------------------------------------------------------------
