@@ -361,7 +361,8 @@ void bf_info(Request& request) {
   const bloom::InfoFacts& facts = *known;
   if (request.words.size() == words_max) {
     const bloom::InfoField* const field = bloom::find_info_field(request.words[2]);
-    return field != nullptr ? reply_one_field(reply, *field, facts) : reply.error(text::bad_field);
+    return field != nullptr ? reply_one_field(reply, *field, facts)
+                            : reply.error(bloom::bad_field_text(request.words[2]));
   }
   reply.map(bloom::info_fields().size());
   for (const bloom::InfoField& field : bloom::info_fields()) {

@@ -48,6 +48,16 @@ const InfoField* find_info_field(std::string_view argument) {
   return found != std::end(info_table) ? found : nullptr;
 }
 
+std::string_view bad_field_text(std::string_view argument) {
+  constexpr std::pair<std::string_view, std::string_view> of_valkey[] = {
+      {"ERROR", text::field_error},
+      {"TIGHTENING", text::field_tightening},
+      {"MAXSCALEDCAPACITY", text::field_max_capacity}};
+  for (const auto& [field, answer] : of_valkey)
+    if (equal_ignoring_case(argument, field)) return answer;
+  return text::bad_field;
+}
+
 std::optional<InfoFacts> info_of(const value::Value* found, WallTime now) {
   if (const auto* const filter = value::as<Filter>(found))
     return InfoFacts{.capacity = filter->capacity(),

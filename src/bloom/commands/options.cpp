@@ -235,6 +235,17 @@ struct InsertWords {
   WindowWords window;
 };
 
+// Of an option that there is not. It tells what there is instead of those of Valkey's Bloom module.
+Refusal unknown_insert_word(std::string_view word) {
+  constexpr std::pair<std::string_view, std::string_view> of_valkey[] = {
+      {"TIGHTENING", text::insert_tightening},
+      {"SEED", text::insert_seed},
+      {"VALIDATESCALETO", text::insert_validate}};
+  for (const auto& [option, answer] : of_valkey)
+    if (equal_ignoring_case(word, option)) return Refusal{answer};
+  return Refusal{text::insert_unknown_word};
+}
+
 // Takes the option at `at`, and its value.
 std::variant<std::monostate, Refusal, TooFewWords> take_insert_option(std::span<const std::string_view> words,
                                                                       std::size_t& at, InsertWords& taken,
@@ -242,7 +253,7 @@ std::variant<std::monostate, Refusal, TooFewWords> take_insert_option(std::span<
   const std::optional<InsertOption> option = insert_option(words[at]);
   if (!option) {
     std::optional<Refusal> refused;
-    if (!taken.window.take(words, at, refused)) return Refusal{text::insert_unknown_word};
+    if (!taken.window.take(words, at, refused)) return unknown_insert_word(words[at]);
     if (refused) return *refused;
     return {};
   }

@@ -322,7 +322,7 @@ Next bf_info(Context& context) {
   if (context.words.size() == words_max) {
     const bloom::InfoField* const field = bloom::find_info_field(context.words[2]);
     if (field == nullptr) {
-      reply.error(text::bad_field);
+      reply.error(bloom::bad_field_text(context.words[2]));
     } else {
       append_one_field(reply, *field, *facts);
     }

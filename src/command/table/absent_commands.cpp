@@ -19,6 +19,10 @@ namespace {
 constexpr std::string_view filters_only = "keys hold filters and strings only";
 
 constexpr AbsentGroup absent_table[] = {
+    {"BF.DEL and BF.COUNT", "filters of CF.RESERVE take items back and count them, by CF.DEL and CF.COUNT",
+     "bf.count bf.del", "neither BF.DEL nor BF.COUNT"},
+    {"BF.LOAD", "only Valkey's Bloom module reads its filters; fill a new one, or build it with sepal build",
+     "bf.load"},
     {"channels", "clients can neither publish nor subscribe",
      "psubscribe publish pubsub punsubscribe spublish ssubscribe subscribe sunsubscribe "
      "unsubscribe"},

@@ -43,7 +43,7 @@ TEST_CASE("BF.RESERVE's options are read by their position") {
   CHECK(refusal_of_reserve({"0.1", "x"}) == text::reserve_bad_capacity);
   CHECK(refusal_of_reserve({"0.1", "0"}) == text::reserve_capacity_range);
   // The range that the text names, and one past it, which is no number of Sepal's.
-  CHECK(text::reserve_capacity_range.ends_with("[1, 18446744073709551615]"));
+  CHECK(text::reserve_capacity_range.find("[1, 18446744073709551615]") != std::string_view::npos);
   const auto largest = parse_reserve(Words{"0.1", "18446744073709551615"}, defaults);
   CHECK(std::get<ReserveRequest>(largest).options.capacity == 18446744073709551615U);
   CHECK(refusal_of_reserve({"0.1", "18446744073709551616"}) == text::reserve_bad_capacity);

@@ -36,6 +36,10 @@ struct InfoField {
 // By its argument, in any case; null when there is none.
 [[nodiscard]] const InfoField* find_info_field(std::string_view argument);
 
+// The error for an argument that is no field. It tells what there is instead of fields of Valkey's Bloom
+// module.
+[[nodiscard]] std::string_view bad_field_text(std::string_view argument);
+
 // The line of a layer in BF.DEBUG: "bytes:144 bits:1152 hashes:8 hashwidth:128 capacity:100 size:1
 // ratio:0.005". The names are the reference's, the figures those of Sepal's layers. "ratio" is the layer's
 // error rate, as C's "%g" writes it.

@@ -38,9 +38,9 @@ inline constexpr std::string_view reserve_bad_rate = "ERR bad error rate";
 inline constexpr std::string_view reserve_rate_range =
     "ERR error rate must be in the range (0.000000, 1.000000)";
 inline constexpr std::string_view reserve_bad_capacity = "ERR bad capacity";
-// The reference's text with Sepal's upper bound, that of the number. Memory bounds a filter before.
+// The reference's text with Sepal's upper bound, that of the number.
 inline constexpr std::string_view reserve_capacity_range =
-    "ERR capacity must be in the range [1, 18446744073709551615]";
+    "ERR capacity must be in the range [1, 18446744073709551615], and the filter must fit into memory";
 inline constexpr std::string_view reserve_bad_expansion = "ERR bad expansion";
 inline constexpr std::string_view reserve_no_expansion = "ERR no expansion";
 inline constexpr std::string_view reserve_expansion_range = "ERR expansion must be in the range [0, 32768]";
@@ -71,6 +71,21 @@ inline constexpr std::string_view find_over_limit =
 inline constexpr std::string_view no_window = "ERR the filter has no window: it never forgets";
 inline constexpr std::string_view window_has_no_chunks =
     "ERR a filter with a window has no chunks: use DUMP and RESTORE";
+
+// Those of Valkey's Bloom module, behind what the reference answers to a word that it does not know.
+inline constexpr std::string_view insert_tightening =
+    "Unknown argument received: Sepal has no TIGHTENING; all layers of a filter share its error rate";
+inline constexpr std::string_view insert_seed =
+    "Unknown argument received: Sepal has no SEED here; the setting of this name is for all new filters";
+inline constexpr std::string_view insert_validate =
+    "Unknown argument received: Sepal has no VALIDATESCALETO; CAPACITY reserves room for so many items";
+inline constexpr std::string_view field_error =
+    "Invalid information value: BF.STATS tells the error rate, as false_positive_rate_asked";
+inline constexpr std::string_view field_tightening =
+    "Invalid information value: Sepal has no TIGHTENING; all layers of a filter share its error rate";
+inline constexpr std::string_view field_max_capacity =
+    "Invalid information value: there is no MAXSCALEDCAPACITY; memory and layers_max bound how a filter "
+    "grows";
 
 }  // namespace text
 
