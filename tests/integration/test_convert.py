@@ -113,8 +113,8 @@ class ConvertTest(DaemonTest):
                 self.assertIn("strings  4 with ", told)
                 for skipped in ("1 of type stream", "1 of type zset"):
                     self.assertIn("skipped  " + skipped, told)
-                for kind, key in (("CMSk-TYPE", "cms"), ("TopK-TYPE", "topk")):
-                    self.assertIn("LEFT OUT 1 key: sepald has no values of the type %s\n" % kind, told)
+                for kind, key in (("count-min sketches (CMSk-TYPE)", "cms"), ("top-k lists (TopK-TYPE)", "topk")):
+                    self.assertIn("LEFT OUT 1 key: sepald has no %s\n" % kind, told)
                     self.assertIn("LEFT OUT 3:%s\n" % key, told)
                 self.check_data(data)
 

@@ -105,9 +105,13 @@ class MigrateTest(MigrateCase):
         self.fill(5)
         path = os.path.join(self.directory, "socket")
         self.start("--unixsocket", path, "--requirepass", "secret", directory=os.path.join(self.directory, "third"))
-        self.assertIn("NOAUTH", self.migrate(1, address(self.source), "unix://" + path))
+        told = self.migrate(1, address(self.source), "unix://" + path)
+        self.assertIn("NOAUTH", told)
+        self.assertIn("; set SEPAL_TARGET_PASSWORD", told)
+        self.assertIn("; set SEPAL_SOURCE_PASSWORD", self.migrate(1, "unix://" + path, address(self.target)))
         done = migrate(address(self.source), "unix://" + path, SEPAL_TARGET_PASSWORD="wrong")
         self.assertIn("WRONGPASS", done.stderr)
+        self.assertIn("; correct SEPAL_TARGET_PASSWORD", done.stderr)
         done = migrate(address(self.source), "unix://" + path, SEPAL_TARGET_PASSWORD="secret")
         self.assertEqual(done.returncode, 0, done.stderr)
 
@@ -177,6 +181,10 @@ class MigrateTest(MigrateCase):
             told = self.migrate(1, source, address(self.target))
             self.assertIn(why, told)
             self.assertNotIn("run this again", told)
+        self.assertIn("127.0.0.1:1: Connection refused; no server listens there: start it, or correct the address",
+                      self.migrate(1, address(self.source), "redis://127.0.0.1:1"))
+        nowhere = os.path.join(self.directory, "no socket")
+        self.assertIn("no socket: No such file or directory; no server listens there", self.migrate(1, "unix://" + nowhere, address(self.target)))
 
     def test_a_target_that_went_on_is_left_alone(self):
         self.fill(3)
@@ -533,7 +541,7 @@ class FromRedisBloomTest(DaemonTest):
                 # It says yes to everything, so the check at the end finds a difference for each filter.
                 self.assertEqual(done.returncode, 3, done.stderr)
                 self.assertIn("skipped  1 of type list", done.stdout)
-                self.assertIn("LEFT OUT 1 key: sepald has no values of the type TopK-TYPE", done.stdout)
+                self.assertIn("LEFT OUT 1 key: sepald has no top-k lists (TopK-TYPE)", done.stdout)
                 self.assertIn("LEFT OUT 0:sketch", done.stdout)
                 self.assertIn("cluster  the source is one node of a cluster", done.stdout)
                 self.assertIn("checked  1 strings", done.stdout)

@@ -56,13 +56,8 @@ storage::ProgressSink sink_of(Progress& progress) {
 
 // --- the server ---------------------------------------------------------------------------------------
 
-// The server's own words do not say where the program looks for a password.
 Error with_login_advice(const Error& error) {
-  if (error.detail.find("NOAUTH") != std::string::npos)
-    return fail(error.code, error.detail + "; set SEPAL_PASSWORD, and name the user in --from: USER@HOST");
-  if (error.detail.find("WRONGPASS") != std::string::npos)
-    return fail(error.code, error.detail + "; correct SEPAL_PASSWORD, or the user in --from");
-  return error;
+  return tools::with_login_advice(error, "SEPAL_PASSWORD", "--from");
 }
 
 // INFO has a line "name:value" for each field. The line feed before the name keeps a name from matching the

@@ -46,7 +46,9 @@ int convert_with(ConvertArguments& arguments) {
 void add_convert_command(CommandLine& line) {
   const auto arguments = std::make_shared<ConvertArguments>();
   CLI::App& command = line.add_command(
-      "convert", "Makes a data directory or filter files of an RDB file of Redis: filters and strings",
+      "convert",
+      "Makes a data directory or filter files of an RDB file of Redis: filters and strings; exit status 3: "
+      "something was left out",
       [arguments] { return convert_with(*arguments); });
   command
       .add_option(

@@ -58,22 +58,25 @@ class Migration {
 
   // --- before ---------------------------------------------------------------------------------------------
 
+  static Result<void> log_in(const RedisAddress& address, const std::string& password,
+                             const tls::Context* tls, std::unique_ptr<RedisConnection>& server) {
+    auto opened = RedisConnection::open(address, password, tls);
+    if (!opened) return opened.error();
+    server = std::move(*opened);
+    // Without a password, open() sends nothing. This question shows early whether the server lets this client
+    // in, and whether it speaks TLS.
+    const auto answer = answer_of(*server, {"PING"});
+    return answer ? Result<void>() : answer.error();
+  }
+
   Result<void> connect() {
     // One set of TLS options serves both connections, so either address with TLS loads it.
     const auto tls = tls_for(request_.source.tls ? request_.source : request_.target, request_.tls);
     if (!tls) return tls.error();
-    auto source = RedisConnection::open(request_.source, request_.source_password, tls->get());
-    if (!source) return source.error();
-    source_ = std::move(*source);
-    auto target = RedisConnection::open(request_.target, request_.target_password, tls->get());
-    if (!target) return target.error();
-    target_ = std::move(*target);
-    // Without a password, open() sends nothing. This question shows early whether the server lets this client
-    // in, and whether it speaks TLS.
-    for (RedisConnection* server : {source_.get(), target_.get()}) {
-      const auto answer = answer_of(*server, {"PING"});
-      if (!answer) return answer.error();
-    }
+    if (auto done = log_in(request_.source, request_.source_password, tls->get(), source_); !done)
+      return with_login_advice(done.error(), source_variable, "the address of the source");
+    if (auto done = log_in(request_.target, request_.target_password, tls->get(), target_); !done)
+      return with_login_advice(done.error(), target_variable, "the address of the target");
     const auto source_how = deadline_question_of(*source_);
     if (!source_how) return source_how.error();
     const auto target_how = deadline_question_of(*target_);

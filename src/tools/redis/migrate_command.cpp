@@ -74,8 +74,8 @@ int migrate_with(MigrateArguments& arguments) {
   if (!target) return refuse_usage("migrate", target.error().detail);
   request.source = *source;
   request.target = *target;
-  request.source_password = password_of("SEPAL_SOURCE_PASSWORD");
-  request.target_password = password_of("SEPAL_TARGET_PASSWORD");
+  request.source_password = password_of(source_variable);
+  request.target_password = password_of(target_variable);
   if (half_a_certificate(request.tls)) return refuse_usage("migrate", "--cert and --key belong together");
   for (const auto& [pattern, scheme] : arguments.bitmaps)
     request.bitmaps.push_back({.pattern = pattern, .scheme = scheme});
@@ -91,9 +91,11 @@ int migrate_with(MigrateArguments& arguments) {
 
 void add_migrate_command(CommandLine& line) {
   const auto arguments = std::make_shared<MigrateArguments>();
-  CLI::App& command = line.add_command(
-      "migrate", "Copies the filters and strings of a running Redis, or of a sepald, to a sepald",
-      [arguments] { return migrate_with(*arguments); });
+  CLI::App& command = line.add_command("migrate",
+                                       "Copies the filters and strings of a running Redis, or of a sepald, "
+                                       "to a sepald; exit status 3: something "
+                                       "was left out",
+                                       [arguments] { return migrate_with(*arguments); });
   command
       .add_option("SOURCE", arguments->source,
                   "redis://[USER@]HOST[:PORT][/DB], rediss://... for TLS, or unix://[USER@]/PATH[?db=DB]")

@@ -11,9 +11,22 @@
 namespace sepal::tools {
 namespace {
 
-// The types of filters and sketches that sepald does not have: those of RedisBloom, and Valkey's Bloom
-// filter.
-constexpr std::array<std::string_view, 4> sketch_types{"CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE", "bloomfltr"};
+struct ModuleType {
+  std::string_view type;
+  std::string_view name;  // of its values, for people
+  bool is_sketch = false;
+};
+// The types of modules that many servers have. The sketches and filters among them are those of RedisBloom,
+// and Valkey's Bloom filter.
+constexpr std::array<ModuleType, 9> module_types{{{"CMSk-TYPE", "count-min sketches", true},
+                                                  {"TopK-TYPE", "top-k lists", true},
+                                                  {"TDIS-TYPE", "t-digests", true},
+                                                  {"bloomfltr", "Bloom filters of Valkey's module", true},
+                                                  {"ReJSON-RL", "JSON documents"},
+                                                  {"TSDB-TYPE", "time series"},
+                                                  {"ft_index0", "search indexes"},
+                                                  {"graphdata", "graphs"},
+                                                  {"vectorset", "vector sets"}}};
 
 }  // namespace
 
@@ -25,10 +38,14 @@ void MovedKeys::refuse(const std::string& why, std::uint64_t database, const std
 }
 
 void MovedKeys::leave(const std::string& type, std::uint64_t database, const std::string& key) {
-  if (std::ranges::find(sketch_types, type) != sketch_types.end())
-    refuse("sepald has no values of the type " + type, database, key);
-  else
+  const auto* const found = std::ranges::find(module_types, type, &ModuleType::type);
+  if (found == module_types.end()) {
     ++others["of type " + readable_key(type)];
+  } else if (const std::string what = std::string(found->name) + " (" + type + ")"; found->is_sketch) {
+    refuse("sepald has no " + what, database, key);
+  } else {
+    ++others[what];
+  }
 }
 
 std::vector<std::string> report_of(const MovedKeys& keys) {

@@ -74,6 +74,15 @@ Error RedisConnection::problem() const {
                             (may_need_tls_ && ended ? " (if it speaks TLS: rediss://)" : ""));
 }
 
+Error RedisConnection::unconnected() const {
+  const std::string_view reason = context_->errstr;
+  const bool is_nowhere = reason == reason_text(ECONNREFUSED) || reason == reason_text(ENOENT);
+  const Error error = problem();
+  return is_nowhere
+             ? fail(error.code, error.detail + "; no server listens there: start it, or correct the address")
+             : error;
+}
+
 Result<std::unique_ptr<RedisConnection>> RedisConnection::open(const RedisAddress& address,
                                                                const std::string& password,
                                                                const tls::Context* tls) {
@@ -85,7 +94,7 @@ Result<std::unique_ptr<RedisConnection>> RedisConnection::open(const RedisAddres
                            : redisConnectWithTimeout(address.host.c_str(), address.port, connect_time_max);
   if (context == nullptr) return fail(Errc::out_of_memory, "there is no memory for a connection");
   std::unique_ptr<RedisConnection> connection(new RedisConnection(context, address.text()));
-  if (context->err != 0) return connection->problem();
+  if (context->err != 0) return connection->unconnected();
   // The timeouts belong to the socket. So they hold for TLS as well, which uses the same descriptor.
   if (redisSetTimeout(context, answer_time_max) != REDIS_OK) return connection->problem();
   // Only a guess is possible: hiredis sees an end or strange bytes if the port speaks TLS. problem() then
@@ -219,6 +228,19 @@ Result<RedisReply> RedisConnection::receive() {
   // A reply came, so the port speaks no TLS, and later errors need no hint.
   may_need_tls_ = false;
   return RedisReply(static_cast<redisReply*>(reply));
+}
+
+Error with_login_advice(const Error& error, std::string_view variable, std::string_view address) {
+  const auto advised = [&](const std::string& advice) {
+    return fail(error.code, error.detail + "; " + advice);
+  };
+  const std::string name(variable);
+  const std::string place(address);
+  if (error.detail.find("NOAUTH") != std::string::npos)
+    return advised("set " + name + ", and name the user in " + place + ": USER@HOST");
+  if (error.detail.find("WRONGPASS") != std::string::npos)
+    return advised("correct " + name + ", or the user in " + place);
+  return error;
 }
 
 Result<RedisReply> answer_of(RedisConnection& server, std::initializer_list<std::string_view> words) {

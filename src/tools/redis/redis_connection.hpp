@@ -81,6 +81,8 @@ class RedisConnection {
  private:
   RedisConnection(redisContext* context, std::string name);
   [[nodiscard]] Error problem() const;
+  // The same where connect() has failed.
+  [[nodiscard]] Error unconnected() const;
   // `more`: other bytes follow at once.
   Result<void> write_all(std::string_view bytes, bool more);
   Result<void> shake_hands(const tls::Context& context, const std::string& host);
@@ -99,6 +101,11 @@ class RedisConnection {
   // A server that speaks TLS ends a connection without TLS, or answers with bytes that are no reply.
   bool may_need_tls_ = false;
 };
+
+// An error about a login says what to do: the server's own words do not say where this program looks for a
+// password. `variable` is that of the environment, `address` what the user knows the server's address by.
+[[nodiscard]] Error with_login_advice(const Error& error, std::string_view variable,
+                                      std::string_view address);
 
 // A reply that is no error. Errors: io, also where the server answers an error.
 Result<RedisReply> answer_of(RedisConnection& server, std::initializer_list<std::string_view> words);
