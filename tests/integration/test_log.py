@@ -53,6 +53,24 @@ class LogTest(DaemonTest):
                 self.assertEqual(self.log.read_text().startswith("{"), text_format == "json")
                 self.log.unlink()
 
+    def test_files_of_redis_in_the_data_directory_are_named_with_what_to_do(self):
+        folder = pathlib.Path(self.data)
+        (folder / "appendonlydir").mkdir(parents=True)
+        (folder / "dump.rdb").write_bytes(b"REDIS0011")
+        daemon = self.start(directory=self.data)
+        daemon.wait_for_line("ready: ")
+        told = [line for line in daemon.log if "sepald does not read files of Redis" in line]
+        self.assertEqual(len(told), 2, daemon.log)
+        for line, name in zip(told, ("dump.rdb", "appendonlydir")):
+            self.assertIn("warning", line)
+            self.assertIn("sepal convert %s --data NEW" % (folder / name).resolve(), line)
+        daemon.stop()
+        (folder / "appendonlydir").rmdir()
+        (folder / "dump.rdb").unlink()
+        daemon = self.start(directory=self.data)
+        daemon.wait_for_line("ready: ")
+        self.assertFalse(any("files of Redis" in line for line in daemon.log))
+
     def test_a_file_that_was_not_renamed_is_added_to(self):
         daemon = self.start_with_file()
         daemon.send_signal(signal.SIGHUP)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <string>
 #include <utility>
 
@@ -30,6 +31,22 @@ storage::JournalBound journal_bound(const command::RuntimeOptions& options, std:
   return {.bytes_max = options.journal_bytes_max,
           .percent_of_data = options.journal_bytes_max_percent,
           .segment_bytes = segment_bytes};
+}
+
+// An operator who comes from Redis may expect that its files are loaded.
+void tell_of_redis_files(storage::Disk& disk, const storage::Path& directory) {
+  for (const char* const name : {"dump.rdb", "appendonlydir", "appendonly.aof"}) {
+    const storage::Path path = directory / name;
+    const auto is_there = disk.exists(path);
+    if (!is_there || !*is_there) continue;
+    const std::string file = std::filesystem::absolute(path).string();
+    log::warn(
+        "redis_file_not_read", "sepald does not read files of Redis",
+        {{"file", file},
+         {"advice", "sepal convert " + file +
+                        " --data NEW makes a data directory of it, NEW, for another start with --dir NEW; "
+                        "what it cannot read, it names with what to do"}});
+  }
 }
 
 }  // namespace
@@ -160,6 +177,7 @@ Result<std::uint64_t> Persistence::replay(Loader& loader, const storage::Generat
   } else if (loaded.name.empty()) {
     log::info("no_save_yet", "no save yet: the data is in the journal", {{"dir", facts_.data_directory}});
   }
+  tell_of_redis_files(disk_, data_->path());
   if (report->segments > 0)
     log::info("journal_replayed", "journal replayed",
               {{"frames", report->frames},
