@@ -18,5 +18,5 @@ file(WRITE ${documents}/changelog.Debian "sepal (${CPACK_PACKAGE_VERSION}-${CPAC
 ")
 file(COPY_FILE ${documents}/CHANGELOG.md ${documents}/changelog)
 execute_process(COMMAND ${GZIP} -9n ${documents}/changelog.Debian ${documents}/changelog
-                        ${root}/usr/share/man/man8/sepald.8 ${root}/usr/share/man/man1/sepal.1
+                        ${root}/usr/share/man/man8/sepald.8 ${root}/usr/share/man/man5/sepald.toml.5 ${root}/usr/share/man/man1/sepal.1
                 COMMAND_ERROR_IS_FATAL ANY)

@@ -14,6 +14,7 @@ if(TARGET sepal_server_module)
 endif()
 # Neither `cmake --install` nor `cpack` builds what it installs: scripts/build and scripts/package build this target.
 add_custom_target(installed DEPENDS ${SEPAL_INSTALLED})
+install(FILES docs/man/sepald.toml.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5)
 install(FILES docs/man/sepald.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
 install(FILES docs/man/sepal.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 foreach(program sepald sepal)

@@ -5,13 +5,15 @@ tools=(
   'plan:Says what a filter takes in memory and what it promises'
   'build:Makes a filter file of lists of items'
   'merge:Makes one filter file of several of the same seed and shape'
-  'convert:Makes a data directory or filter files of an RDB file of Redis\: filters and strings'
-  'migrate:Copies the filters and strings of a running Redis, or of a sepald, to a sepald'
+  'convert:Makes a data directory or filter files of an RDB file of Redis\: filters and strings; exit status 3\: something was left out'
+  'migrate:Copies the filters and strings of a running Redis, or of a sepald, to a sepald; exit status 3\: something was left out'
   'backup:Copies the data of a running or stopped sepald, and verifies the copy'
   'restore:Copies a backup into a data directory, and verifies it first'
   'verify:Checks a data directory or a filter file and writes nothing; exit status 1\: it is damaged'
   'inspect:Prints what a filter file, or a file of a data directory, holds'
   'salvage:Saves what is whole of a damaged data directory into a new one; exit status 3\: something was lost'
+  'help:Prints this help, or that of a command'
+  'version:Prints the version'
 )
 if ((CURRENT == 2)); then
   _describe command tools
@@ -51,8 +53,8 @@ case $command in
       '--expansion=[A new layer holds this many times the last (default 2)]:number:' \
       '--nonscaling[The filter refuses what is above its capacity]' \
       '--seed=[The seed of the fingerprints, decimal or 0x...; drawn if not given]:number:' \
-      '--seed-from=[Take the seed of this data directory of a server]:dir:_files' \
-      '--key=[The key that the file names]:text:_files' \
+      '--seed-from=[Take the seed of this data directory of a server]:dir:_files -/' \
+      '--key=[The key that the file names]:text:' \
       '(-q --quiet)-q[Print nothing but errors]' \
       '(-q --quiet)--quiet[Print nothing but errors]' \
       '*:file:_files' ;;
@@ -62,7 +64,7 @@ case $command in
       '(-h --help)--help[Print this help message and exit]' \
       '(-o --output)-o[The filter file; replaced when it is done]:file:_files' \
       '(-o --output)--output=[The filter file; replaced when it is done]:file:_files' \
-      '--key=[The key that the file names; the first file'\''s if not given]:text:_files' \
+      '--key=[The key that the file names; the first file'\''s if not given]:text:' \
       '(-q --quiet)-q[Print nothing but errors]' \
       '(-q --quiet)--quiet[Print nothing but errors]' \
       '*:file:_files' ;;
@@ -70,8 +72,8 @@ case $command in
     _arguments \
       '(-h --help)-h[Print this help message and exit]' \
       '(-h --help)--help[Print this help message and exit]' \
-      '--data=[Make this data directory, which sepald then starts with]:dir:_files' \
-      '--files=[Make a filter file for each Bloom filter in this folder, without databases, deadlines and strings]:dir:_files' \
+      '--data=[Make this data directory, which sepald then starts with]:dir:_files -/' \
+      '--files=[Make a filter file for each Bloom filter in this folder, without databases, deadlines and strings]:dir:_files -/' \
       '--dry-run[Write nothing; print what there is]' \
       '(-q --quiet)-q[Print nothing but errors]' \
       '(-q --quiet)--quiet[Print nothing but errors]' \
@@ -80,7 +82,7 @@ case $command in
     _arguments \
       '(-h --help)-h[Print this help message and exit]' \
       '(-h --help)--help[Print this help message and exit]' \
-      '--match=[Only keys of this pattern, as in SCAN]:text:_files' \
+      '--match=[Only keys of this pattern, as in SCAN]:text:' \
       '--db=[Only this database of the source; all if not given]:number:' \
       '--bitmap=[Strings of this pattern become filters\: '\''PATTERN'\'' '\''SCHEME BITS n CAPACITY n ...'\'', as in BF.IMPORTBITMAP; may be repeated]:pattern scheme:' \
       '--cacert=[With rediss\://, the CA certificates that have signed those of the servers; the system'\''s if not given]:file:_files' \
@@ -90,13 +92,13 @@ case $command in
       '--dry-run[Copy nothing; print what there is]' \
       '(-q --quiet)-q[Print nothing but errors]' \
       '(-q --quiet)--quiet[Print nothing but errors]' \
-      '*:source:_files' ;;
+      '*:source:' ;;
   backup)
     _arguments \
       '(-h --help)-h[Print this help message and exit]' \
       '(-h --help)--help[Print this help message and exit]' \
       '--from=[The running server, redis\://\[USER@\]HOST\[\:PORT\], rediss\://... for TLS, or unix\://\[USER@\]/PATH; redis\://127.0.0.1\:6379 if neither this nor --dir is given]:server:' \
-      '--dir=[The data directory\: of a stopped server; with --from, where that of the server is on this machine]:dir:_files' \
+      '--dir=[The data directory\: of a stopped server; with --from, where that of the server is on this machine]:dir:_files -/' \
       '--keep=[Make the backup in the folder DEST, named after the time, and when it is whole remove all backups of this data directory there but the newest N]:n:' \
       '--cacert=[With rediss\://, the CA certificates that have signed those of the servers; the system'\''s if not given]:file:_files' \
       '--cert=[With rediss\://, a certificate of one'\''s own]:file:_files' \
@@ -105,16 +107,16 @@ case $command in
       '--copy[Copy all files, even where links would do, on the same file system]' \
       '(-q --quiet)-q[Print nothing but errors]' \
       '(-q --quiet)--quiet[Print nothing but errors]' \
-      '*:dest:_files' ;;
+      '*:dest:_files -/' ;;
   restore)
     _arguments \
       '(-h --help)-h[Print this help message and exit]' \
       '(-h --help)--help[Print this help message and exit]' \
-      '--dir=[The data directory; no sepald may use it]:dir:_files' \
+      '--dir=[The data directory; no sepald may use it]:dir:_files -/' \
       '--force[Where the directory has data, put that aside, into a folder replaced-1, replaced-2, ... in it]' \
       '(-q --quiet)-q[Print nothing but errors]' \
       '(-q --quiet)--quiet[Print nothing but errors]' \
-      '*:backup:_files' ;;
+      '*:backup:_files -/' ;;
   verify)
     _arguments \
       '(-h --help)-h[Print this help message and exit]' \
@@ -130,6 +132,15 @@ case $command in
     _arguments \
       '(-h --help)-h[Print this help message and exit]' \
       '(-h --help)--help[Print this help message and exit]' \
-      '--into=[The new one]:dir:_files' \
-      '*:dir:_files' ;;
+      '--into=[The new one]:dir:_files -/' \
+      '*:dir:_files -/' ;;
+  help)
+    _arguments \
+      '(-h --help)-h[Print this help message and exit]' \
+      '(-h --help)--help[Print this help message and exit]' \
+      '*:command:(plan build merge convert migrate backup restore verify inspect salvage help version)' ;;
+  version)
+    _arguments \
+      '(-h --help)-h[Print this help message and exit]' \
+      '(-h --help)--help[Print this help message and exit]' ;;
 esac

@@ -18,8 +18,8 @@ BUILD = ("build", "-o", "out.sepal")
 
 # (the words after sepal, what it says after "sepal").
 MISTAKES = [
-    ((), ": a command is missing; there are plan, build, merge, convert, migrate, backup, restore, verify, inspect, salvage; --help tells more"),
-    (("foo",), ": unknown command 'foo'; there are plan, build, merge, convert, migrate, backup, restore, verify, inspect, salvage; --help tells more"),
+    ((), ": a command is missing; there are plan, build, merge, convert, migrate, backup, restore, verify, inspect, salvage, help, version; --help tells more"),
+    (("foo",), ": unknown command 'foo'; there are plan, build, merge, convert, migrate, backup, restore, verify, inspect, salvage, help, version; --help tells more"),
     (("pln",), ": unknown command 'pln'; did you mean 'plan'?"),
     (("Build", "-o", "x"), ": unknown command 'Build'; did you mean 'build'?"),
     (("--verson",), ": unknown flag '--verson'; did you mean '--version'?"),
@@ -28,7 +28,10 @@ MISTAKES = [
     (("convert", "--data", "x"), " convert: INPUT is missing; sepal convert --help tells more"),
     (("migrate", "redis://a"), " migrate: TARGET is missing; sepal migrate --help tells more"),
     (("migrate", "a", "b"), " migrate: 'a' is no address: redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH is expected; sepal migrate --help tells more"),
-    (("",), ": unknown command ''; there are plan, build, merge, convert, migrate, backup, restore, verify, inspect, salvage; --help tells more"),
+    (("help", "pln"), " help: unknown command 'pln'; did you mean 'plan'?"),
+    (("help", "plan", "build"), " help: unexpected argument 'build'; sepal help --help tells more"),
+    (("version", "plan"), " version: unexpected argument 'plan'; sepal version --help tells more"),
+    (("",), ": unknown command ''; there are plan, build, merge, convert, migrate, backup, restore, verify, inspect, salvage, help, version; --help tells more"),
 
     (("plan", "--capcity", "5"), " plan: unknown flag '--capcity'; did you mean '--capacity'?"),
     (("plan", "--capcity=5"), " plan: unknown flag '--capcity'; did you mean '--capacity'?"),
@@ -120,6 +123,13 @@ class CommandLineTest(unittest.TestCase):
             self.assertIn("Usage: sepal %s " % command, done.stdout)
             self.assertEqual("COUNT" in done.stdout, "as in 100000000, 100m or 1e8" in done.stdout)
         self.assertIn("--capacity COUNT", self.sepal("build", "--help").stdout)
+
+    def test_help_and_version_are_commands_as_well(self):
+        for words, flags in ((("help",), ("--help",)), (("version",), ("--version",)),
+                             *((("help", command), (command, "--help")) for command in (*COMMANDS, "backup", "help", "version"))):
+            done, same = self.sepal(*words), self.sepal(*flags)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, same.stdout, ""), words)
+            self.assertTrue(done.stdout)
 
     def capacity(self, text):
         """The capacity that `sepal plan` understands."""

@@ -60,7 +60,8 @@ class InstallTest(unittest.TestCase):
         self.install("/usr", str(self.folder))
         self.assertEqual(self.files(), {
             "etc/sepal/sepald.toml", "etc/logrotate.d/sepal", "usr/bin/sepald", "usr/bin/sepal", *self.plugin(),
-            *("usr/lib/systemd/system/" + unit for unit in UNITS), "usr/lib/sysusers.d/sepal.conf", "usr/share/man/man1/sepal.1", "usr/share/man/man8/sepald.8",
+            *("usr/lib/systemd/system/" + unit for unit in UNITS), "usr/lib/sysusers.d/sepal.conf", "usr/share/man/man1/sepal.1", "usr/share/man/man5/sepald.toml.5",
+            "usr/share/man/man8/sepald.8",
             *("usr/share/doc/sepal/" + path for path in self.documents()),
             *("usr/share/" + path for name in ("sepald", "sepal") for path in (
                 "bash-completion/completions/" + name, "zsh/site-functions/_" + name, "fish/vendor_completions.d/%s.fish" % name))})
@@ -152,13 +153,13 @@ class ServiceTest(unittest.TestCase):
 
     def test_a_stop_has_the_time_that_sepald_takes(self):
         seconds = int(re.search(r"^TimeoutStopSec=(\d+)$", self.SERVICE.read_text(), re.M).group(1))
-        usual = re.search(r'^stop_seconds_max = "1m"$', (ROOT / "config/sepald.toml").read_text(), re.M)
+        usual = re.search(r'^stop_seconds_max = "1m" ', (ROOT / "config/sepald.toml").read_text(), re.M)
         self.assertTrue(usual)
         self.assertGreater(seconds, 60)
 
 
 class ManualTest(unittest.TestCase):
-    PAGES = ("sepald.8", "sepal.1")
+    PAGES = ("sepald.8", "sepald.toml.5", "sepal.1")
 
     def test_the_pages_and_the_completions_say_what_the_help_says(self):
         done = run(str(ROOT / "scripts" / "write-manuals"), "--check")
@@ -188,7 +189,16 @@ class ManualTest(unittest.TestCase):
         for page in self.PAGES:
             done = run(program("man"), "--warnings", "--local-file", str(ROOT / "docs/man" / page), env=dict(os.environ, LC_ALL="C.UTF-8"))
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-            self.assertIn("--healthcheck" if page == "sepald.8" else "--capacity", done.stdout)
+            self.assertIn({"sepald.8": "--healthcheck", "sepald.toml.5": 'journal = "everysec"'}.get(page, "--capacity"), done.stdout)
+
+    def test_the_page_of_the_configuration_has_every_setting_with_its_range(self):
+        page = (ROOT / "docs/man/sepald.toml.5").read_text().replace("\\-", "-").replace("\\(dq", '"')
+        page = " ".join(page.split())
+        for line in (ROOT / "config/sepald.toml").read_text().splitlines():
+            setting = re.match(r"([a-z_]+) = (.*)  # (.*)$", line)
+            if setting:
+                self.assertIn("Ic %s = %s" % setting.groups()[:2], page)
+                self.assertIn(setting[3], page)
 
 
 class CompletionTest(unittest.TestCase):
@@ -229,6 +239,14 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(self.bash("sepal inspect CMakeL"), ["CMakeLists.txt"])
         self.assertEqual(self.bash("sepal build --format n"), ["nul"])
         self.assertEqual(self.bash("sepal plan --capac"), ["--capacity"])
+        self.assertEqual(self.bash("sepal help insp"), ["inspect"])
+        for line in ("sepal migrate ", "sepal migrate --match ", "sepal build --key ", "sepal plan ", "sepal version ",
+                     "sepald --requirepass ", "sepald --user ", "sepald --http-bind "):
+            self.assertFalse({"CMakeLists.txt", "docs"} & set(self.bash(line)), line)
+        for line in ("sepal backup ", "sepal restore ", "sepal restore --dir ", "sepal salvage ", "sepald --dir "):
+            self.assertIn("docs", self.bash(line), line)
+            self.assertNotIn("CMakeLists.txt", self.bash(line), line)
+        self.assertEqual(self.bash("sepald --tls-key-file CMakeL"), ["CMakeLists.txt"])
 
     def test_fish(self):
         self.assertEqual(self.fish("sepald --healt"), ["--healthcheck"])
@@ -238,8 +256,14 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(set(self.fish("sepal ")), set(COMMANDS))
         self.assertEqual(self.fish("sepal inspect CMakeL"), ["CMakeLists.txt"])
         self.assertEqual(self.fish("sepal plan --capac"), ["--capacity"])
+        self.assertEqual(self.fish("sepal help insp"), ["inspect"])
+        for line in ("sepal migrate CMakeL", "sepal backup CMakeL", "sepal build --key CMakeL", "sepald --user CMakeL", "sepald --dir CMakeL"):
+            self.assertEqual(self.fish(line), [], line)
+        self.assertEqual(self.fish("sepal backup docs"), ["docs/"])
 
     def test_zsh(self):
         self.assertIn("--port=[TCP port; 0 lets the system pick one, or with a UNIX socket or a TLS port means none (default 6379)]:number:", self.zsh("sepald "))
         self.assertEqual({line.split(":")[0] for line in self.zsh("sepal ")} & set(COMMANDS), set(COMMANDS))
         self.assertIn("*:file:_files", self.zsh("sepal build "))
+        self.assertIn("*:dest:_files -/", self.zsh("sepal backup "))
+        self.assertIn("*:source:", self.zsh("sepal migrate "))

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <utility>
 
 namespace sepal::tools {
@@ -82,7 +83,7 @@ std::string mistake_text(const CLI::ParseError& error, const CLI::App* command) 
 }  // namespace
 
 CommandLine::CommandLine(const std::string& description, const std::string& version)
-    : tools_(description, "sepal") {
+    : version_(version), tools_(description, "sepal") {
   tools_.set_version_flag("--version", version);
   // --quiet=5 is an error. The commands inherit this and the next setting.
   tools_.option_defaults()->disable_flag_override();
@@ -112,15 +113,43 @@ std::string CommandLine::command_names() const {
   return "there are " + names + "; --help tells more";
 }
 
+std::string CommandLine::unknown_command(const std::string& word) const {
+  NearestName nearest(word);
+  std::string meant;
+  for (const CLI::App* command : tools_.get_subcommands({}))
+    if (nearest.is_nearer(command->get_name())) meant = command->get_name();
+  return "unknown command '" + word + "'" + (meant.empty() ? "; " + command_names() : suggestion(meant));
+}
+
+void CommandLine::add_own_commands() {
+  const auto name = std::make_shared<std::string>();
+  add_command("help", "Prints this help, or that of a command", [this, name] { return print_help(*name); })
+      .add_option("COMMAND", *name, "The command; all if not given")
+      ->type_name("");
+  add_command("version", "Prints the version", [this] {
+    std::puts(version_.c_str());
+    return exit_good;
+  });
+}
+
+int CommandLine::print_help(const std::string& name) {
+  const CLI::App* asked = name.empty() ? &tools_ : nullptr;
+  for (const CLI::App* command : tools_.get_subcommands({}))
+    if (command->get_name() == name) asked = command;
+  if (asked == nullptr) {
+    std::fprintf(stderr, "sepal help: %s\n", unknown_command(name).c_str());
+    return exit_usage;
+  }
+  // Else the help of all would be that of the command that the line names, which is this one.
+  tools_.clear();
+  std::fputs(asked->help(name.empty() ? "" : tools_.get_name()).c_str(), stdout);
+  return exit_good;
+}
+
 std::string CommandLine::unknown_word() const {
   if (const auto words = tools_.remaining(); !words.empty()) {
     const std::string& word = words.front();
-    if (is_flag(word)) return unknown_flag(tools_, "--help", word);
-    NearestName nearest(word);
-    std::string meant;
-    for (const CLI::App* command : tools_.get_subcommands({}))
-      if (nearest.is_nearer(command->get_name())) meant = command->get_name();
-    return "unknown command '" + word + "'" + (meant.empty() ? "; " + command_names() : suggestion(meant));
+    return is_flag(word) ? unknown_flag(tools_, "--help", word) : unknown_command(word);
   }
   if (command() == nullptr) return "";
   const auto words = command()->remaining();
@@ -132,6 +161,7 @@ std::string CommandLine::unknown_word() const {
 }
 
 int CommandLine::run(int argc, char** argv) {
+  add_own_commands();
   std::string wrong;
   try {
     tools_.parse(argc, argv);

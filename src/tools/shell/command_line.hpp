@@ -29,7 +29,8 @@ class CommandLine {
   // Adds a command. The caller then adds the options that `work` needs. `work` returns the exit status.
   CLI::App& add_command(const std::string& name, const std::string& description, std::function<int()> work);
 
-  // Runs the command that the line names. Returns the exit status.
+  // Runs the command that the line names. Returns the exit status. `help` and `version` are commands as well:
+  // they stand behind all others.
   int run(int argc, char** argv);
 
  private:
@@ -37,8 +38,13 @@ class CommandLine {
   [[nodiscard]] const CLI::App* command() const;
   // What is wrong with the words; empty: nothing is.
   [[nodiscard]] std::string unknown_word() const;
+  [[nodiscard]] std::string unknown_command(const std::string& word) const;
   [[nodiscard]] std::string command_names() const;
+  void add_own_commands();
+  // Prints the help of the command of this name; empty: that of all.
+  int print_help(const std::string& name);
 
+  std::string version_;
   CLI::App tools_;
   std::function<int()> work_;
 };
