@@ -4,10 +4,16 @@
 #   cmake -DSOURCE=... -DOUTPUT=... -P SepalCommit.cmake   writes the file, if its contents change
 #
 # git writes .git/logs/HEAD at every commit, checkout and rebase: the build reads the commit again if that file is newer.
-# A folder that is not the root of a git work tree (a release archive, perhaps inside another repository) has no commit.
+# A folder that is not the root of a git work tree (perhaps inside another repository) has the commit that `git archive`
+# writes into commit.txt; without it, none.
 
 function(sepal_read_commit source result)
-  set(${result} "" PARENT_SCOPE)
+  set(archived)
+  if(EXISTS ${source}/cmake/commit.txt)
+    file(STRINGS ${source}/cmake/commit.txt archived REGEX "^[0-9a-f]+$")
+  endif()
+  string(SUBSTRING "${archived}" 0 12 archived)
+  set(${result} "${archived}" PARENT_SCOPE)
   find_program(SEPAL_GIT git)
   if(NOT SEPAL_GIT)
     return()

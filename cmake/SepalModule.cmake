@@ -18,6 +18,14 @@ function(sepal_compile_in_groups target group_size)
   endif()
 endfunction()
 
+# Of what is shipped: a write beyond a buffer whose size the compiler knows ends the program, and the tables of addresses that
+# the loader fills cannot be written afterwards. Debian's GCC makes programs of which each part may be at any address
+# (PIE) by itself. Tests are compiled without optimisation, where the first does nothing but warn.
+function(sepal_harden target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-U_FORTIFY_SOURCE> $<$<CONFIG:Release>:-D_FORTIFY_SOURCE=2>)
+  target_link_options(${target} PRIVATE $<$<CONFIG:Release>:-Wl,-z,relro,-z,now>)
+endfunction()
+
 # One static library for each module: the sources in src/<name> without a main.cpp, and the headers in include/sepal/<name>.
 #   sepal_module(<name> [USES <module>...] [FIRST <pattern>] [LIBRARIES <target>...])
 # The sources whose names match FIRST share the first group: they read the same large header.
@@ -36,6 +44,7 @@ function(sepal_module name)
   if(sources)
     add_library(sepal_${name} STATIC ${sources})
     sepal_compile_in_groups(sepal_${name} 12)
+    sepal_harden(sepal_${name})
     target_include_directories(sepal_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)  # its private headers
     # Counters that guide libFuzzer. The tests are compiled without them, which takes a seventh less time.
     if(SEPAL_FUZZ)
@@ -64,9 +73,11 @@ function(sepal_program name)
   list(TRANSFORM ARG_USES PREPEND sepal_)
   add_library(${name}_objects OBJECT ${sources})
   sepal_compile_in_groups(${name}_objects 12)
+  sepal_harden(${name}_objects)
   target_include_directories(${name}_objects PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name}_objects PUBLIC sepal_flags ${ARG_USES} ${ARG_LIBRARIES})
   add_executable(${name})
+  sepal_harden(${name})
   set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
   target_link_libraries(${name} PRIVATE ${name}_objects)
 endfunction()
@@ -82,6 +93,7 @@ function(sepal_plugin name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${ARG_SOURCES}/*.cpp)
   add_library(${name} MODULE ${sources})
   sepal_compile_in_groups(${name} 12)
+  sepal_harden(${name})
   # One compile serves the programs and the plugin. No other library replaces its functions, so they are inlined and
   # called as in a program.
   set(modules ${ARG_USES} ${ARG_BELOW})

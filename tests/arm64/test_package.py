@@ -19,7 +19,7 @@ class PackageTest(unittest.TestCase):
     def test_the_package_is_one_for_arm64(self):
         folder = tempfile.TemporaryDirectory(prefix="sepal-arm64-")
         self.addCleanup(folder.cleanup)
-        package = run(ROOT / "scripts" / "package", "--arm64", "--as-built", folder.name).strip()
+        package = run(ROOT / "scripts" / "package", "--arm64", "--as-built", folder.name).split()[-1]
         self.assertRegex(package, r"_arm64\.deb$")
         self.assertEqual(run("dpkg-deb", "--field", package, "Architecture"), "arm64\n")
         depends = {one.split()[0] for one in run("dpkg-deb", "--field", package, "Depends").split(", ")}

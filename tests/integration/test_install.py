@@ -72,13 +72,14 @@ class InstallTest(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout.split()[:2]), (0, [name, os.environ["SEPAL_VERSION"]]))
 
     def test_the_scripts_build_what_is_installed(self):
-        """`cmake --install` and `cpack` build nothing themselves."""
+        """`cmake --install` builds nothing itself."""
         built = run(program("ninja"), "-C", str(BUILD), "-t", "query", "installed").stdout.split()
         self.assertLessEqual({"sepald", "sepal", *(pathlib.Path(path).name for path in self.plugin())}, set(built))
         self.assertIn("targets=(installed)", (ROOT / "scripts" / "build").read_text())
         package = (ROOT / "scripts" / "package").read_text()
         self.assertIn("\npreset=release\n", package)
         self.assertIn('/scripts/build" "$preset" installed\n', package)
+        self.assertIn("dh_auto_build -- installed\n", (ROOT / "debian" / "rules").read_text())
 
     def test_a_server_may_load_the_module(self):
         """Redis and Valkey load none that cannot be executed."""

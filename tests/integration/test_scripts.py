@@ -80,12 +80,12 @@ class ScriptsTest(unittest.TestCase):
         self.assertIn("Packages are missing (libzstd-dev) and there is no sudo", done.stderr)
 
     def test_what_would_be_installed_is_printed(self):
-        self.provide_packages("libzstd-dev", "catch2", "cmake", "npm", "dpkg-dev", "buildah", "libzstd-dev:arm64", "pkgconf:arm64")
+        self.provide_packages("libzstd-dev", "catch2", "cmake", "npm", "dpkg-dev", "debhelper", "buildah", "libzstd-dev:arm64", "pkgconf:arm64")
         self.provide("node", "exit 0")
         for flags, packages in ((["--print"], "cmake\nlibzstd-dev\n"), (["--print", "--tests"], "cmake\nlibzstd-dev\ncatch2\n"),
                                 (["--tests", "--print"], "cmake\nlibzstd-dev\ncatch2\n"),
-                                (["--cpack", "--print"], "cmake\nlibzstd-dev\ndpkg-dev\n"),
-                                (["--packages", "--print"], "cmake\nlibzstd-dev\ncatch2\ndpkg-dev\nbuildah\n"),
+                                (["--debian", "--print"], "cmake\nlibzstd-dev\ndpkg-dev\ndebhelper\n"),
+                                (["--packages", "--print"], "cmake\nlibzstd-dev\ncatch2\ndpkg-dev\ndebhelper\nbuildah\n"),
                                 (["--clients", "--print"], "cmake\nlibzstd-dev\ncatch2\nnpm\n")):
             done = self.run_script("install-dependencies", *flags)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, packages, ""))

@@ -32,7 +32,8 @@ class VersionTest(unittest.TestCase):
             found = re.fullmatch(r"%s %s(?: \(commit ([0-9a-f]{12})\))?, kernel [a-z0-9]+\n" % (name, re.escape(VERSION)), said.stdout)
             self.assertTrue(found, said.stdout)
             has_git = (SOURCES / ".git").exists()
-            self.assertEqual(found.group(1) is not None, has_git)
+            archived = "$Format" not in (SOURCES / "cmake" / "commit.txt").read_text(encoding="utf-8")
+            self.assertEqual(found.group(1) is not None, has_git or archived)
             if has_git:
                 self.assertEqual(git(SOURCES, "cat-file", "-t", found.group(1)), "commit")
 
@@ -68,6 +69,19 @@ class CommitTest(unittest.TestCase):
     def test_a_folder_without_git_has_none(self):
         self.assertEqual(commit_written(self.source, self.output), "")
 
-    def test_a_release_archive_inside_another_repository_has_none(self):
+    def test_a_folder_inside_another_repository_has_none(self):
         self.make_repository(pathlib.Path(self.folder.name))
         self.assertEqual(commit_written(self.source, self.output), "")
+
+    def test_an_archive_has_the_commit_that_it_was_made_of(self):
+        original = pathlib.Path(self.folder.name) / "original"
+        original.mkdir()
+        self.make_repository(original)
+        for name in (".gitattributes", "cmake/commit.txt"):
+            (original / name).parent.mkdir(exist_ok=True)
+            (original / name).write_bytes((SOURCES / name).read_bytes())
+        git(original, "add", ".")
+        git(original, "commit", "-q", "-m", "two")
+        self.make_repository(pathlib.Path(self.folder.name))
+        subprocess.run("git -C original archive HEAD | tar -x -C source", shell=True, check=True, cwd=self.folder.name)
+        self.assertEqual(commit_written(self.source, self.output), git(original, "rev-parse", "--short=12", "HEAD"))

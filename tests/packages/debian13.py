@@ -36,7 +36,7 @@ def make_builder(root):
     shutil.rmtree(unfinished, ignore_errors=True)
     systems.unpack(unfinished, systems.base(RELEASE))
     (unfinished / "sepal").mkdir()
-    run(unfinished, "scripts/install-dependencies --cpack; apt-get -q install -y --no-install-recommends %s; apt-get clean" % " ".join(TEST_PACKAGES))
+    run(unfinished, "scripts/install-dependencies --debian; apt-get -q install -y --no-install-recommends %s; apt-get clean" % " ".join(TEST_PACKAGES))
     unfinished.rename(root)
 
 
@@ -46,6 +46,7 @@ def builder():
         systems.skip("this machine has " + RELEASE)
     OUTPUT.mkdir(parents=True, exist_ok=True)
     root = systems.kept("root-" + RELEASE, make_builder)
+    run(root, "scripts/install-dependencies --debian")  # a root that is kept may be older than the list
     # With less optimisation: what this release's compiler and libraries accept is asked, not how fast it is.
     run(root, "cmake --preset release -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSEPAL_TESTS=ON -DSEPAL_BENCHMARKS=OFF '-DCMAKE_CXX_COMPILER_LAUNCHER=env;CCACHE_SLOPPINESS=pch_defines,time_macros;ccache'")
     run(root, "cmake --build build/release --parallel $(nproc) --target installed " + " ".join(PROGRAMS))
