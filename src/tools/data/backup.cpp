@@ -56,10 +56,6 @@ storage::ProgressSink sink_of(Progress& progress) {
 
 // --- the server ---------------------------------------------------------------------------------------
 
-Error with_login_advice(const Error& error) {
-  return tools::with_login_advice(error, "SEPAL_PASSWORD", "--from");
-}
-
 // INFO has a line "name:value" for each field. The line feed before the name keeps a name from matching the
 // end of a longer one.
 std::string field_in(std::string_view info, const std::string& name) {
@@ -233,7 +229,8 @@ class Backup {
     Unfinished unfinished(*disk_, without_last_slash(request_.into));
     if (auto begun = unfinished.begin(); !begun) return begun.error();
     auto copied = request_.server ? copy_of_running(unfinished.copy()) : copy_of_stopped(unfinished.copy());
-    if (!copied) return request_.server ? with_login_advice(copied.error()) : copied.error();
+    if (!copied)
+      return request_.server ? with_login_advice(copied.error(), "SEPAL_PASSWORD", "--from") : copied.error();
     progress_.begin("verify", copied->bytes, "bytes");
     if (auto whole = storage::require_whole(*disk_, unfinished.copy(), sink_of(progress_)); !whole)
       // A check that a signal ends returns an error, too. It says nothing about the copy.

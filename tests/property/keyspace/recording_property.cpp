@@ -225,11 +225,15 @@ class Worker {
     const GateClosed closed(gate_);
     bloom::Filter* filter = sepal::test::filter_at(keys_, key);
     if (filter == nullptr) {
-      const auto created = sepal::writers::create(mutator_, key,
-                                                  {.error_rate = 1e-9,
-                                                   .capacity = 1 + below(2000),
-                                                   .expansion = static_cast<std::uint32_t>(1 + below(3)),
-                                                   .seed = 1});
+      const sepal::writers::Creation creation{
+          .options = {.error_rate = 1e-9,
+                      .capacity = 1 + below(2000),
+                      .expansion = static_cast<std::uint32_t>(1 + below(3)),
+                      .seed = 1},
+          .deadline = static_cast<keyspace::Deadline>(below(4) * 30),
+          .items = {},
+          .now = {}};
+      const auto created = sepal::writers::create(mutator_, key, creation, outcomes_);
       filter = *created;
     }
     sepal::writers::add_alone(mutator_, key, *filter, views, outcomes_);
