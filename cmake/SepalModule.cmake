@@ -136,8 +136,12 @@ function(sepal_test name)
   target_link_libraries(${name} PRIVATE sepal_catch_main ${ARG_USES} ${ARG_LIBRARIES})
   # Some tests look at private headers: "module/folder/file.hpp".
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
-  # Cases with this tag try every byte of a file in one thread. ThreadSanitizer can find nothing there.
+  # AddressSanitizer leaves out [unsanitized]: cases that take long, of code that other cases run too. ThreadSanitizer leaves out
+  # [exhaustive]: they try every byte of a file in one thread.
   set(cases)
+  if(SEPAL_SANITIZE MATCHES address)
+    set(cases "~[unsanitized]~[.]")
+  endif()
   if(SEPAL_SANITIZE STREQUAL thread)
     set(cases "~[exhaustive]~[.]")  # without the second, hidden cases would run
     if(ARG_FEW_THREADS)

@@ -37,9 +37,11 @@ constexpr int kept_bytes = 32 << 20;
     mallopt(M_MMAP_THRESHOLD, kept_bytes) == 1 && mallopt(M_TRIM_THRESHOLD, 1 << 30) == 1;
 
 // SEPAL_CRASH_POINTS: the number of crash points for each policy.
+constexpr std::uint64_t points_usual = 4000;
+
 std::uint64_t points_wanted() {
   const char* const text = std::getenv("SEPAL_CRASH_POINTS");
-  return text == nullptr ? 4000 : std::strtoull(text, nullptr, 10);
+  return text == nullptr ? points_usual : std::strtoull(text, nullptr, 10);
 }
 
 class Crashes {
@@ -296,7 +298,8 @@ std::uint64_t crash_everywhere(JournalPolicy policy, const Run& run,
   WARN("crash points tried: " << crashes.points() << ", bytes linked: " << crashes.linked_bytes()
                               << ", starts refused without the last segment: " << crashes.refusals()
                               << ", transactions divided: " << crashes.divided());
-  CHECK((crashes.divided() > 0 || crashes.switching()));
+  // Few points do not meet every case.
+  CHECK((crashes.divided() > 0 || crashes.switching() || points_wanted() < points_usual));
   return crashes.linked_bytes();
 }
 
@@ -307,12 +310,12 @@ TEST_CASE("under always, a crash at any step loses no answered change", "[crash]
 }
 
 TEST_CASE("under everysec, a power cut loses nothing before the last sync, and a kill loses nothing",
-          "[crash]") {
+          "[crash][unsanitized]") {
   CHECK(crash_everywhere(JournalPolicy::everysec, &Crashes::run) > 0);
 }
 
 TEST_CASE("under always, a crash at any step leaves each string as some prefix of its changes made it",
-          "[crash]") {
+          "[crash][unsanitized]") {
   crash_everywhere(JournalPolicy::always, &Crashes::run, test::Strings::longer);
 }
 

@@ -83,7 +83,7 @@ Measured measure(FilterOptions options, std::uint32_t growths, int filter_count,
   return {.rate = mean, .standard_error = std::max(between, binomial)};
 }
 
-TEST_CASE("the measured error rate is at most the one asked for") {
+TEST_CASE("the measured error rate is at most the one asked for", "[unsanitized]") {
   struct Case {
     FilterOptions options;
     std::uint32_t growths;
@@ -117,7 +117,7 @@ FilterPtr full_without_bits(double error_rate, std::uint64_t capacity) {
   return *Filter::restore(image->options, image->layers, plenty);
 }
 
-TEST_CASE("layers that use RedisBloom's hash have their planned rate") {
+TEST_CASE("layers that use RedisBloom's hash have their planned rate", "[unsanitized]") {
   constexpr int filter_count = 10;
   constexpr std::uint64_t absent_each = 200'000;
   struct Case {
@@ -155,7 +155,7 @@ TEST_CASE("layers that use RedisBloom's hash have their planned rate") {
   }
 }
 
-TEST_CASE("the measured error rate is close to the expected one, so no bits are wasted") {
+TEST_CASE("the measured error rate is close to the expected one, so no bits are wasted", "[unsanitized]") {
   for (const double error_rate : {0.25, 0.1, 0.01}) {
     const FilterOptions options{.error_rate = error_rate, .capacity = 20'000, .expansion = 0};
     const auto plan = plan_layer({.capacity = options.capacity, .error_rate = error_rate}, plenty.bytes_max);

@@ -100,7 +100,7 @@ TEST_CASE("the measured rate of many layers is that of all of them") {
   check(**filter, given, absent_items());
 }
 
-TEST_CASE("the measured rate of RedisBloom's layers is theirs, small ones too") {
+TEST_CASE("the measured rate of RedisBloom's layers is theirs, small ones too", "[unsanitized]") {
   const double error_rate = GENERATE(0.05, 0.01, 0.001);
   const std::uint64_t capacity = GENERATE(10'000, 40'000, 300'000);
   const std::uint64_t share = GENERATE(from_range(shares));
@@ -111,7 +111,7 @@ TEST_CASE("the measured rate of RedisBloom's layers is theirs, small ones too") 
 }
 
 // The rate of these is well above fill^k, because the positions of items overlap.
-TEST_CASE("the measured rate of RedisBloom's smallest layers is theirs") {
+TEST_CASE("the measured rate of RedisBloom's smallest layers is theirs", "[unsanitized]") {
   const std::uint64_t capacity = GENERATE(20, 100, 500, 2'000);
   const auto filter =
       sepal::test::redisbloom_filter({.error_rate = 0.001, .capacity = capacity, .expansion = 0});

@@ -228,7 +228,7 @@ TEST_CASE("the last items are remembered, and a generation more at most", "[wind
   CHECK(filter->layer_count() == 1);
 }
 
-TEST_CASE("the rate holds over all generations, steady, in bursts, and grown", "[window]") {
+TEST_CASE("the rate holds over all generations, steady, in bursts, and grown", "[window][unsanitized]") {
   const double rate = GENERATE(0.01, 0.001);
   const std::uint32_t generations = GENERATE(1U, 4U, 16U);
   const double burst = GENERATE(1.0, 3.0, 40.0);
