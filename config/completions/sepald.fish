@@ -67,7 +67,7 @@ complete -c sepald -l http-port -x -d 'TCP port of the pages for operators: /, /
 complete -c sepald -l http-bind -x -d 'address of these pages; they ask for no password (default "127.0.0.1")'
 complete -c sepald -l http-tls -x -a 'no yes' -d 'serves these pages over TLS, with the certificate and the rules of tls_cert_file and so on (default "no")'
 complete -c sepald -l http-hosts -x -d 'names of this server that a Host header may have, besides localhost and its addresses (default [])'
-complete -c sepald -l http-metrics-filters -x -d 'filters that / and /metrics tell about, the largest first (default 100)'
+complete -c sepald -l http-metrics-filters -x -d 'filters that / and /metrics tell about, so many in trouble and of the largest (default 100)'
 complete -c sepald -l http-metrics-pattern -x -d 'only filters whose keys match it, as in KEYS (default "*")'
 complete -c sepald -l user -x -d 'user that sepald becomes when root starts it; empty: none (default "")'
 complete -c sepald -l log-level -x -a 'trace debug info warning error' -d 'the least that is logged (default "info")'

@@ -70,7 +70,7 @@ _arguments \
   '--http-bind=[address of these pages; they ask for no password (default "127.0.0.1")]:text:' \
   '--http-tls=[serves these pages over TLS, with the certificate and the rules of tls_cert_file and so on (default "no")]:no or yes:(no yes)' \
   '--http-hosts=[names of this server that a Host header may have, besides localhost and its addresses (default \[\])]:address:' \
-  '--http-metrics-filters=[filters that / and /metrics tell about, the largest first (default 100)]:number:' \
+  '--http-metrics-filters=[filters that / and /metrics tell about, so many in trouble and of the largest (default 100)]:number:' \
   '--http-metrics-pattern=[only filters whose keys match it, as in KEYS (default "*")]:text:' \
   '--user=[user that sepald becomes when root starts it; empty\: none (default "")]:text:' \
   '--log-level=[the least that is logged (default "info")]:trace or debug or info or warning or error:(trace debug info warning error)' \

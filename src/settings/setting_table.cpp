@@ -385,7 +385,8 @@ constexpr auto table = with_groups(std::to_array<Setting>({
         "http_hosts", "names of this server that a Host header may have, besides localhost and its addresses",
         Range{0, 16}, InConfig::shown),
     row<&Settings::http, &HttpOptions::metrics_filters_max>(
-        "http_metrics_filters", "filters that / and /metrics tell about, the largest first", Range{0, 10'000},
+        "http_metrics_filters",
+        "filters that / and /metrics tell about, so many in trouble and of the largest", Range{0, 10'000},
         InConfig::shown),
     row<&Settings::http, &HttpOptions::metrics_pattern>("http_metrics_pattern",
                                                         "only filters whose keys match it, as in KEYS",

@@ -9,6 +9,7 @@
 #include <sepal/tls/context.hpp>
 
 #include <cerrno>
+#include <ctime>
 #include <fcntl.h>
 #include <openssl/bio.h>
 #include <openssl/bn.h>
@@ -99,6 +100,12 @@ std::string text_of(BIO* memory) {
   return text;
 }
 
+// 0 if it is no time.
+std::int64_t seconds_since_1970(const ASN1_TIME* time) {
+  std::tm parts{};
+  return ASN1_TIME_to_tm(time, &parts) == 1 ? std::int64_t{timegm(&parts)} : 0;
+}
+
 Certificate describe(const X509* certificate) {
   // For the log only: what cannot be read stays empty, and is no error.
   Certificate described;
@@ -114,6 +121,8 @@ Certificate describe(const X509* certificate) {
   if (digits != nullptr) described.serial = digits;
   OPENSSL_free(digits);
   BN_free(number);
+  described.starts_at = seconds_since_1970(X509_get0_notBefore(certificate));
+  described.ends_at = seconds_since_1970(X509_get0_notAfter(certificate));
   described.valid_now = X509_cmp_current_time(X509_get0_notBefore(certificate)) < 0 &&
                         X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0;
   return described;

@@ -213,6 +213,32 @@ class StatusPageTest(HttpTest):
             self.assertEqual(metrics['sepal_filters{state="%s"}' % state], count)
         self.assertEqual(self.ask("/api/server")["filters"]["states"], answer["states"])
 
+    def test_a_full_filter_is_replaced_and_no_item_is_lost(self):
+        """As the page advises."""
+        daemon = self.serve()
+        with Client.of(daemon) as client:
+            client.call("BF.RESERVE", "users", "0.001", 10, "NONSCALING")
+            client.call("BF.MADD", "users", *range(50))
+            self.eventually("it is not full", lambda: self.rows().get("users", {}).get("state") == "full")
+            before = self.ask("/api/server")["adds_refused"]
+            self.assertEqual((before["full"], before["mirrored"]), (1, 0))
+            self.assertEqual(self.ask("/api/server")["recent"]["adds_refused"], before)
+            self.assertEqual(client.call("BF.RESERVE", "users:next", "0.001", 100, "NONSCALING"), b"OK")
+            self.assertEqual(client.call("BF.MIRROR", "users", "users:next"), b"OK")
+            with self.assertRaisesRegex(Exception, "full, but the target of its mirror has the item"):
+                client.call("BF.ADD", "users", "new")
+            self.eventually("the mirror is not told", lambda: self.rows()["users"]["mirror"] is not None)
+            users = self.rows()["users"]
+            self.assertEqual((users["state"], users["mirror"]["state"], users["mirror"]["role"]), ("full", "whole", "source"))
+            client.call("BF.MADD", "users:next", *range(50))
+            self.assertEqual(client.call("RENAME", "users:next", "users"), b"OK")
+            self.assertEqual(client.call("BF.MEXISTS", "users", "new", *range(50)), [1] * 51)
+            self.eventually("it is in trouble", lambda: self.ask("/api/filters")["troubled"] == 0)
+            self.assertEqual(self.rows()["users"]["state"], "fine")
+            told = self.eventually_metrics("it is not counted", lambda now: now['sepal_adds_refused_total{reason="mirrored"}'] == 1)
+            self.assertEqual(told['sepal_adds_refused_total{reason="full"}'], 1)
+            self.assertEqual(client.info("sepal")["adds_refused"], "2")
+
     def test_cuckoo_filters_of_both_kinds(self):
         daemon = self.serve()
         # A filter of RedisBloom: one layer of 64 buckets of 2 slots, of which a half is taken.

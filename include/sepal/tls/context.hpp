@@ -8,6 +8,7 @@
 #include <sepal/base/result.hpp>
 #include <sepal/tls/options.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -24,6 +25,9 @@ struct Certificate {
   std::string serial;     // hex digits
   std::string not_after;  // "Nov 25 03:00:00 2026 GMT"
   bool valid_now = true;  // by the clock of this machine
+  // Seconds since 1970.
+  std::int64_t starts_at = 0;
+  std::int64_t ends_at = 0;
 };
 
 // Immutable.

@@ -99,9 +99,11 @@ metrics::Format format_for(std::string_view accept) {
 OperatorPages::OperatorPages(const settings::HttpOptions& options, const tls::Current& tls, Gate& gate,
                              std::size_t side, const command::Services& services)
     : options_(options),
+      tls_(tls),
       gate_(gate),
       side_(side),
       services_(services),
+      recent_(std::chrono::steady_clock::now()),
       server_({.bind = options.bind,
                .port = options.port,
                .hosts = options.hosts,
@@ -118,7 +120,13 @@ void OperatorPages::loaded() {
       gate_, side_, services_.keyspace,
       FilterWatch::Options{.filters_max = options_.metrics_filters_max,
                            .pattern = options_.metrics_pattern,
-                           .value_changes = [this] { return command::value_changes(services_); }});
+                           .value_changes = [this] { return command::value_changes(services_); },
+                           .tick =
+                               [this] {
+                                 const GateEntered inside(gate_, side_);
+                                 recent_.sample(services_, std::chrono::steady_clock::now());
+                               },
+                           .tick_interval = command::Recent::sample_interval});
   // The thread of HTTP reads this pointer, and finds a watch that is complete.
   watch_ = watch_owner_.get();
   Stage loading = Stage::loading;
@@ -166,19 +174,31 @@ http::Response OperatorPages::metrics(const http::Request& request) {
   return {.content_type = std::string(metrics::content_type(format)), .body = rendered.text};
 }
 
+command::MetricsMoment OperatorPages::moment() const {
+  command::MetricsMoment moment{.now = std::chrono::system_clock::now(),
+                                .steady_now = std::chrono::steady_clock::now(),
+                                .gate_waits = gate_.wait_count(),
+                                .gate_closings = gate_.closing_count()};
+  moment.unsaved_for = recent_.unsaved_for(moment.steady_now);
+  if (const auto context = tls_.get())
+    moment.certificate = {.start = context->certificate().starts_at, .end = context->certificate().ends_at};
+  return moment;
+}
+
 http::Response OperatorPages::server_status() {
   const SteadyTime now = std::chrono::steady_clock::now();
   if (rendered_server_.text == nullptr || now - rendered_server_.at > rendered_age_max) {
-    const command::MetricsMoment moment{.now = std::chrono::system_clock::now(), .steady_now = now};
+    const command::MetricsMoment now_known = moment();
     const auto seen = filters_seen();
     const GateEntered inside(gate_, side_);
     rendered_server_ = {.at = now,
                         .text = std::make_shared<const std::string>(
-                            command::server_json(services_, moment,
+                            command::server_json(services_, now_known,
                                                  {.filters_max = options_.metrics_filters_max,
                                                   .pattern = options_.metrics_pattern,
                                                   .counts = seen->counts,
-                                                  .judged_at = seen->judged_at}))};
+                                                  .judged_at = seen->judged_at},
+                                                 recent_))};
   }
   return {.content_type = "application/json", .body = rendered_server_.text};
 }
@@ -212,13 +232,10 @@ http::Response OperatorPages::filter(const http::Request& request) const {
 
 std::string OperatorPages::render(metrics::Format format) const {
   metrics::Exposition exposition(format);
-  const command::MetricsMoment moment{.now = std::chrono::system_clock::now(),
-                                      .steady_now = std::chrono::steady_clock::now(),
-                                      .gate_waits = gate_.wait_count(),
-                                      .gate_closings = gate_.closing_count()};
+  const command::MetricsMoment now_known = moment();
   {
     const GateEntered inside(gate_, side_);
-    command::append_server_metrics(services_, moment, exposition);
+    command::append_server_metrics(services_, now_known, exposition);
   }
   // Outside the gate: a finished round of the watch does not change any more.
   command::append_filter_metrics(*filters_seen(), exposition);

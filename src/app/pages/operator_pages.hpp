@@ -10,6 +10,7 @@
 #include <sepal/base/gate.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/command/run/context.hpp>
+#include <sepal/command/server/recent.hpp>
 #include <sepal/http/server.hpp>
 #include <sepal/metrics/exposition.hpp>
 #include <sepal/settings/settings.hpp>
@@ -62,14 +63,17 @@ class OperatorPages {
   [[nodiscard]] std::string render(metrics::Format format) const;
   [[nodiscard]] http::Response server_status();
   [[nodiscard]] std::shared_ptr<const command::FiltersSeen> filters_seen() const;
+  [[nodiscard]] command::MetricsMoment moment() const;
   [[nodiscard]] http::Response filters();
   [[nodiscard]] http::Response filter(const http::Request& request) const;
 
   const settings::HttpOptions options_;
+  const tls::Current& tls_;
   Gate& gate_;
   const std::size_t side_;
   const command::Services& services_;
   std::atomic<Stage> stage_{Stage::loading};
+  command::Recent recent_;
   std::atomic<const FilterWatch*> watch_{nullptr};  // null until the data is loaded
   std::unique_ptr<FilterWatch> watch_owner_;
   // Confined to the thread of HTTP.

@@ -105,7 +105,7 @@ void FilterWatch::run() {
 
 FilterWatch::Changes FilterWatch::changes() const {
   const GateEntered inside(gate_, side_);
-  return {.structure = keyspace_.structure_changes(),
+  return {.keyspace = keyspace_.changes(),
           // A filter that deletes grows cell by cell, which is no change of structure.
           .bytes = keyspace_.memory_used(),
           .values = options_.value_changes ? options_.value_changes() : judged_.values + 1};
@@ -219,12 +219,25 @@ bool FilterWatch::pause_after(std::chrono::nanoseconds worked) {
   return wait(std::max(step_pause_min, step_pause_share * worked));
 }
 
+// Ticks if it is time. When the next tick is due.
+SteadyTime FilterWatch::ticked() {
+  if (!options_.tick) return SteadyTime::max();
+  if (const SteadyTime now = Clock::now(); now >= next_tick_) {
+    options_.tick();
+    next_tick_ = now + options_.tick_interval;
+  }
+  return next_tick_;
+}
+
 bool FilterWatch::wait(std::chrono::nanoseconds duration) {
   const auto until = Clock::now() + duration;
-  const MutexLock lock(mutex_);
-  while (!stopping_ && changed_.wait_until(mutex_, until) == std::cv_status::no_timeout) {
-  }
-  ended_ = stopping_;
+  do {
+    const SteadyTime next = std::min<SteadyTime>(until, ticked());
+    const MutexLock lock(mutex_);
+    while (!stopping_ && changed_.wait_until(mutex_, next) == std::cv_status::no_timeout) {
+    }
+    ended_ = stopping_;
+  } while (!ended_ && Clock::now() < until);
   return !ended_;
 }
 

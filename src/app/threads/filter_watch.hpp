@@ -45,9 +45,12 @@ class FilterWatch {
     std::string pattern = "*";  // as KEYS takes it
     // At least so long from the beginning of a round to the next; a round walks about so long.
     std::chrono::milliseconds round_min{2000};
-    // A number that rises with each change of a value that is no change of structure. Inside the gate. Empty:
-    // each round may find changes.
+    // A number that rises with each change of a value that the keyspace does not count (Keyspace::changes).
+    // Inside the gate. Empty: each round may find changes.
     std::function<std::uint64_t()> value_changes;
+    // The thread calls it about so often, outside the gate. It may be empty.
+    std::function<void()> tick;
+    std::chrono::nanoseconds tick_interval{0};
   };
 
   // `side` is the side of the gate that the thread enters.
@@ -75,7 +78,7 @@ class FilterWatch {
   using Candidates = std::vector<Candidate>;
   // Changes of the keyspace, by which the thread knows that it has to walk.
   struct Changes {
-    std::uint64_t structure = 0;
+    std::uint64_t keyspace = 0;
     std::uint64_t bytes = 0;
     std::uint64_t values = 0;
     friend bool operator==(const Changes&, const Changes&) = default;
@@ -108,6 +111,7 @@ class FilterWatch {
   // Waits after `worked`. False: the thread has to end.
   bool pause_after(std::chrono::nanoseconds worked);
   bool wait(std::chrono::nanoseconds duration);
+  [[nodiscard]] SteadyTime ticked();
 
   Gate& gate_;
   const std::size_t side_;
@@ -128,6 +132,7 @@ class FilterWatch {
   command::FilterCounts counts_;
   std::optional<SteadyTime> judged_at_;
   Changes judged_;
+  SteadyTime next_tick_{};
   bool ended_ = false;
 
   std::thread thread_;  // Last: it uses all of the above.

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 
+#include "command/run/refuse.hpp"
 #include "command/run/scratch.hpp"
 
 namespace sepal::command {
@@ -25,11 +26,21 @@ inline void append_added(resp::Reply& reply, AddShape shape, std::span<const boo
   reply.booleans(added);
 }
 
+[[nodiscard]] inline RefusedAdd refused_for(bloom::Filter::Refusal refusal) {
+  switch (refusal) {
+    case bloom::Filter::Refusal::full: return RefusedAdd::full;
+    case bloom::Filter::Refusal::layer_limit: return RefusedAdd::layers;
+    default: return RefusedAdd::memory;
+  }
+}
+
 // `in_target`: the target of the filter's mirror has the item. A client must not take it for refused there,
 // too.
-inline void append_outcome(resp::Reply& reply, std::uint32_t layer_count,
+inline void append_outcome(Context& context, std::uint32_t layer_count,
                            const bloom::Filter::AddOutcome& outcome, bool in_target) {
+  resp::Reply& reply = context.reply;
   if (outcome.refusal == bloom::Filter::Refusal::none) return reply.boolean(outcome.added);
+  count_refused(context.stats, in_target ? RefusedAdd::mirrored : refused_for(outcome.refusal));
   std::string text = bloom::text_of(outcome.refusal, layer_count);
   if (in_target) text += text::but_in_target;
   reply.error(text);
@@ -41,7 +52,7 @@ inline void append_outcomes(Context& context, std::uint32_t layer_count, AddShap
   const std::vector<bloom::Filter::AddOutcome>& outcomes = context.scratch.outcomes;
   if (shape == AddShape::array) context.reply.array(outcomes.size());
   for (std::size_t at = 0; at < outcomes.size(); ++at)
-    append_outcome(context.reply, layer_count, outcomes[at], at < mirrored_count);
+    append_outcome(context, layer_count, outcomes[at], at < mirrored_count);
   // Where no target takes it, the item for which the filter is full is the last that gets an answer.
   const bool ends =
       outcomes.size() > mirrored_count && outcomes.back().refusal == bloom::Filter::Refusal::full;

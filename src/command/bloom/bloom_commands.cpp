@@ -82,7 +82,7 @@ bool create_and_add(Context& context, const Addition& addition) {
                                        context.scratch.outcomes);
   if (!created && created.error().code == Errc::key_exists) return false;
   if (!created) {
-    context.reply.error(text_of(created.error().code));
+    refuse_items(context, created.error().code, addition.items.size());
     return true;
   }
   count_outcomes(context, **created);
@@ -337,14 +337,14 @@ Next bf_info(Context& context) {
 }
 
 constexpr CommandSpec bloom_family[] = {
-    bloom_row("bf.add", bf_add, records_items, bf_add_together),
+    bloom_row("bf.add", bf_add, records_items, bf_add_together, Flag::adds),
     bloom_row("bf.card", bf_card),
     // The reference declares neither the number of words nor what happens to the key: so it tells the worst.
     bloom_row("bf.debug", bf_debug, Arity{-1}, one_key("RW access update")),
     bloom_row("bf.exists", bf_exists, bf_exists_together),
     bloom_row("bf.info", bf_info),
-    bloom_row("bf.insert", bf_insert, records_items, items_behind_word),
-    bloom_row("bf.madd", bf_madd, records_items, items_behind_key),
+    bloom_row("bf.insert", bf_insert, records_items, items_behind_word, Flag::adds),
+    bloom_row("bf.madd", bf_madd, records_items, items_behind_key, Flag::adds),
     bloom_row("bf.mexists", bf_mexists, items_behind_key),
     bloom_row("bf.reserve", bf_reserve, records_items),
 };

@@ -115,7 +115,8 @@ Next insert_into_window(Context& context, const bloom::InsertRequest& request, k
   if (created) return answer_outcomes(context, **created, AddShape::array);
   // Another client has made it meanwhile.
   if (created.error().code == Errc::key_exists) return Next::need_alone;
-  return refuse(context, text_of(created.error().code));
+  refuse_items(context, created.error().code, request.items.size());
+  return Next::done;
 }
 
 Next answer_debug(Context& context, const WindowFilter& filter) {

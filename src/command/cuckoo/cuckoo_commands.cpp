@@ -57,6 +57,14 @@ struct Addition {
   AddAnswer answer = AddAnswer::single;
 };
 
+// Not inlined: nearly all adds are taken.
+[[gnu::noinline]] void count_refusals(Context& context) {
+  for (const Filter::AddOutcome& outcome : context.scratch.cuckoo_outcomes) {
+    if (outcome.refusal == cuckoo::Refusal::full) count_refused(context.stats, RefusedAdd::full);
+    if (outcome.refusal == cuckoo::Refusal::no_memory) count_refused(context.stats, RefusedAdd::memory);
+  }
+}
+
 void answer_adds(Context& context, const Addition& addition) {
   const std::vector<Filter::AddOutcome>& outcomes = context.scratch.cuckoo_outcomes;
   resp::Reply& reply = context.reply;
@@ -64,16 +72,20 @@ void answer_adds(Context& context, const Addition& addition) {
   // Whether an item was there may depend on another worker's add or removal that it has not recorded yet.
   if (addition.condition == AddIf::absent) context.record.answered_known = true;
   for (const Filter::AddOutcome& outcome : outcomes) cuckoo::append_outcome(reply, outcome, addition.answer);
-  context.stats.items_added.add(
-      static_cast<std::uint64_t>(std::ranges::count(outcomes, true, &Filter::AddOutcome::added)));
+  const auto added =
+      static_cast<std::uint64_t>(std::ranges::count(outcomes, true, &Filter::AddOutcome::added));
+  context.stats.items_added.add(added);
+  if (added < outcomes.size()) count_refusals(context);
 }
 
 // RedisBloom looks at the number of layers once for each request, before it looks at the items.
 Next add_to_redis(Context& context, RedisFilter& filter, const Addition& addition) {
   const bool has_begun = context.partial != nullptr && context.partial->next_word != 0;
   if (!has_begun &&
-      filter.header().layer_count >= writers::redis_layers_max_of(context.services.keyspace.options()))
+      filter.header().layer_count >= writers::redis_layers_max_of(context.services.keyspace.options())) {
+    count_refused(context.stats, RefusedAdd::layers, addition.items.size());
     return refuse(context, cf_text::layer_limit);
+  }
   if (!context.alone) return Next::need_alone;
   writers::add(context.changes, key_of(context), filter, addition.items, addition.condition,
                context.scratch.cuckoo_outcomes);
@@ -108,7 +120,8 @@ Next add(Context& context, const Addition& addition) {
   }
   // Another client has made it meanwhile.
   if (created.error().code == Errc::key_exists) return Next::need_alone;
-  return refuse(context, text_of(created.error().code));
+  refuse_items(context, created.error().code, addition.items.size());
+  return Next::done;
 }
 
 Next cf_add(Context& context) {
@@ -292,16 +305,16 @@ std::uint64_t records_cuckoo(const RecordAsk& ask) {
 }
 
 constexpr CommandSpec cuckoo_family[] = {
-    cuckoo_row("cf.add", cf_add, records_cuckoo),
-    cuckoo_row("cf.addnx", cf_addnx, records_cuckoo),
+    cuckoo_row("cf.add", cf_add, records_cuckoo, Flag::adds),
+    cuckoo_row("cf.addnx", cf_addnx, records_cuckoo, Flag::adds),
     cuckoo_row("cf.compact", cf_compact, Flag::alone, one_key("RW access update")),
     cuckoo_row("cf.count", cf_count),
     cuckoo_row("cf.debug", cf_debug),
     cuckoo_row("cf.del", cf_del, records_cuckoo),
     cuckoo_row("cf.exists", cf_exists, cf_exists_together),
     cuckoo_row("cf.info", cf_info),
-    cuckoo_row("cf.insert", cf_insert, records_cuckoo, ItemsAt{items_behind_word}),
-    cuckoo_row("cf.insertnx", cf_insertnx, records_cuckoo, ItemsAt{items_behind_word}),
+    cuckoo_row("cf.insert", cf_insert, records_cuckoo, ItemsAt{items_behind_word}, Flag::adds),
+    cuckoo_row("cf.insertnx", cf_insertnx, records_cuckoo, ItemsAt{items_behind_word}, Flag::adds),
     cuckoo_row("cf.mdel", cf_mdel, records_cuckoo, ItemsAt{items_behind_key}),
     cuckoo_row("cf.mexists", cf_mexists, ItemsAt{items_behind_key}),
     cuckoo_row("cf.reserve", cf_reserve, records_cuckoo),

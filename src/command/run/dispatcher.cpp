@@ -138,6 +138,8 @@ Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const RunMode&
   const CommandSpec& spec = *request.spec;
   if (const Obstacle obstacle = obstacle_to(services_, request, mode); obstacle != Obstacle::none) {
     if (obstacle == Obstacle::permission) return deny(request, mode, has_begun);
+    if (obstacle == Obstacle::memory || obstacle == Obstacle::system_memory)
+      return reject_add(request, obstacle_text(obstacle, request), has_begun, RefusedAdd::memory);
     return reject(request, obstacle_text(obstacle, request), has_begun);
   }
   if (request.client.transaction != nullptr && !spec.flags.has(Flag::unqueued))
@@ -152,8 +154,10 @@ Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const RunMode&
   switch (admit(log, request, request.words.size(), mode)) {
     case keyspace::Admission::granted: break;
     case keyspace::Admission::refused:
-      return reject(request, journal_refuses(services_.journal.status().refusal), has_begun);
-    case keyspace::Admission::never: return reject(request, text::record_too_large, has_begun);
+      return reject_add(request, journal_refuses(services_.journal.status().refusal), has_begun,
+                        RefusedAdd::journal);
+    case keyspace::Admission::never:
+      return reject_add(request, text::record_too_large, has_begun, RefusedAdd::journal);
     case keyspace::Admission::later: return {.next = Next::later, .spec = &spec};
   }
   Context context = context_of(request, log, mode);

@@ -95,6 +95,18 @@ std::string obstacle_text(Obstacle obstacle, const Request& request) {
   return {};
 }
 
+// Requests to rows with Flag::adds. A malformed one has no items.
+Dispatcher::Outcome Dispatcher::reject_add(const Request& request, std::string_view text, bool has_begun,
+                                           RefusedAdd reason) {
+  const CommandSpec& spec = *request.spec;
+  constexpr std::size_t items_behind_key = 2;
+  if (spec.flags.has(Flag::adds)) {
+    const std::size_t at = spec.items_at == nullptr ? items_behind_key : spec.items_at(request.words);
+    if (at != 0) count_refused(stats_, reason, request.words.size() - at);
+  }
+  return reject(request, text, has_begun);
+}
+
 // A request of which a part has run is a call that failed: only then the session gets the row, and adds the
 // time to it. A refused command ends in the failure of the transaction that it was to be part of; a refused
 // EXEC ends the transaction.
@@ -158,6 +170,18 @@ Dispatcher::Outcome Dispatcher::run_unknown(const Request& request) {
   }
   count_errors(request.reply.last_error(), 1);
   return {.next = Next::done, .spec = nullptr};
+}
+
+void refuse_items(Context& context, Errc code, std::uint64_t items) {
+  switch (code) {
+    case Errc::too_large:
+    case Errc::memory_limit:
+    case Errc::out_of_memory: count_refused(context.stats, RefusedAdd::memory, items); break;
+    case Errc::key_limit: count_refused(context.stats, RefusedAdd::keys, items); break;
+    // Not the server's matter: the key is too long, for example.
+    default: break;
+  }
+  context.reply.error(text_of(code));
 }
 
 Next answer_refusal(Context& context) {

@@ -3,6 +3,7 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/command/run/context.hpp>
+#include <sepal/command/table/error_texts.hpp>
 
 #include <cstdint>
 #include <string>
@@ -29,6 +30,13 @@ inline Next answer_count(Context& context, std::uint64_t count) {
   context.reply.integer_unsigned(count);
   return Next::done;
 }
+
+inline void count_refused(WorkerStats& stats, RefusedAdd reason, std::uint64_t items = 1) {
+  stats.adds_refused[static_cast<std::size_t>(reason)].add(items);
+}
+
+// Answers why no filter was made for so many items.
+void refuse_items(Context& context, Errc code, std::uint64_t items);
 
 // Refuses a subcommand with too many words, in the words of the reference. It repeats the subcommand as the
 // client has spelled it.

@@ -24,6 +24,7 @@ void WorkerStats::reset() {
   for (metrics::Counter* counter : {&requests, &bytes_in, &bytes_out, &error_replies, &key_hits, &key_misses,
                                     &items_asked, &items_found, &batches, &too_long_requests, &http_requests})
     counter->reset();
+  for (metrics::Counter& counter : adds_refused) counter.reset();
   errors->reset();
 }
 

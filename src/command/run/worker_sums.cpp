@@ -1,6 +1,7 @@
 #include "command/run/worker_sums.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "command/table/command_index.hpp"
 
@@ -9,6 +10,13 @@ namespace sepal::command {
 std::uint64_t sum_of(const Services& services, metrics::Counter WorkerStats::*counter) {
   std::uint64_t sum = 0;
   for (const WorkerStats& worker : services.workers) sum += (worker.*counter).get();
+  return sum;
+}
+
+std::uint64_t sum_of(const Services& services, RefusedAdd reason) {
+  std::uint64_t sum = 0;
+  for (const WorkerStats& worker : services.workers)
+    sum += worker.adds_refused[static_cast<std::size_t>(reason)].get();
   return sum;
 }
 
@@ -48,6 +56,18 @@ CallCounts call_counts(const Services& services, const CommandSpec& row) {
     }
   }
   return counts;
+}
+
+std::uint64_t percentile_of(const std::array<std::uint64_t, metrics::Histogram::bucket_count>& buckets,
+                            double share) {
+  const auto total = static_cast<double>(std::accumulate(buckets.begin(), buckets.end(), std::uint64_t{0}));
+  std::uint64_t seen = 0;
+  for (std::size_t bucket = 0; bucket < buckets.size(); ++bucket) {
+    seen += buckets[bucket];
+    if (seen > 0 && static_cast<double>(seen) >= share * total)
+      return metrics::Histogram::upper_bound(bucket);
+  }
+  return 0;
 }
 
 WorkerStats::ErrorCounts::Map error_counts(const Services& services) {

@@ -26,6 +26,9 @@ struct RowSums {
 };
 [[nodiscard]] RowSums sums_of(const Services& services, const CommandSpec& row);
 
+// Items that were refused for this reason.
+[[nodiscard]] std::uint64_t sum_of(const Services& services, RefusedAdd reason);
+
 // How long the calls of one row took that ran while latency-tracking was on.
 struct CallCounts {
   std::array<std::uint64_t, metrics::Histogram::bucket_count> buckets{};
@@ -33,6 +36,10 @@ struct CallCounts {
   std::uint64_t nanoseconds = 0;  // of all together
 };
 [[nodiscard]] CallCounts call_counts(const Services& services, const CommandSpec& row);
+
+// The bound below which this share of the calls lies, in nanoseconds. 0 if there are none.
+[[nodiscard]] std::uint64_t percentile_of(
+    const std::array<std::uint64_t, metrics::Histogram::bucket_count>& buckets, double share);
 
 // Errors by their first word.
 [[nodiscard]] WorkerStats::ErrorCounts::Map error_counts(const Services& services);

@@ -29,13 +29,7 @@ constexpr double nanoseconds_per_microsecond = 1000;
 // The shortest time, in microseconds, within which at least this share of the calls ended.
 double percentile(const Context& context, const CommandSpec& row, double share) {
   const CallCounts counts = call_counts(context.services, row);
-  std::uint64_t seen = 0;
-  for (std::size_t bucket = 0; bucket < counts.buckets.size(); ++bucket) {
-    seen += counts.buckets[bucket];
-    if (seen > 0 && static_cast<double>(seen) >= share * static_cast<double>(counts.total))
-      return static_cast<double>(metrics::Histogram::upper_bound(bucket)) / nanoseconds_per_microsecond;
-  }
-  return 0;
+  return static_cast<double>(percentile_of(counts.buckets, share)) / nanoseconds_per_microsecond;
 }
 
 void append_traffic(const Context& context, InfoLines& lines) {

@@ -15,6 +15,7 @@
 
 #include "command/run/worker_sums.hpp"
 #include "command/server/config_table.hpp"
+#include "command/server/rejections.hpp"
 #include "command/table/compatibility.hpp"
 
 namespace sepal::command {
@@ -298,6 +299,9 @@ void append_sepal(const Context& context, const Durability& durability, InfoLine
       .count("uploads_abandoned", uploads.abandoned_count);
   lines.count("items_added", sum_of(context.services, &WorkerStats::items_added))
       .count("items_removed", sum_of(context.services, &WorkerStats::items_removed));
+  std::uint64_t refused = 0;
+  for (const Rejection& one : refused_adds(services)) refused += one.count;
+  lines.count("adds_refused", refused);
   lines.count("request_batches", sum_of(context.services, &WorkerStats::batches));
   lines.count("workers", facts.worker_count).line("data_directory", facts.data_directory);
   lines.count("mirrors", services.keyspace.mirrors().size());

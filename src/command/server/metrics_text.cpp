@@ -30,7 +30,7 @@ double seconds_since_1970(WallTime time) {
 
 constexpr double nanoseconds_a_second = 1e9;
 
-void export_process(const Services& services, Exposition& to) {
+void export_process(const Services& services, const MetricsMoment& moment, Exposition& to) {
   const ServerFacts& facts = services.control.facts();
   const ProcessUsage usage = services.control.usage();
   to.gauge("sepal_build_info", "Version and commit of the server, and the kernel of its filters; always 1")
@@ -42,6 +42,11 @@ void export_process(const Services& services, Exposition& to) {
       .sample({{"mode", "user"}}, usage.cpu_user_seconds)
       .sample({{"mode", "system"}}, usage.cpu_system_seconds);
   to.gauge("sepal_loading", "1 while the data is loaded at the start", services.load.running);
+  if (!moment.certificate) return;
+  to.gauge("sepal_certificate_start_time_seconds",
+           "When the certificate becomes valid, in seconds since 1970", moment.certificate->start);
+  to.gauge("sepal_certificate_end_time_seconds", "Until when the certificate is valid, in seconds since 1970",
+           moment.certificate->end);
 }
 
 // From a microsecond to 17 seconds, each bound four times the one before. A bound is a power of two in
@@ -105,6 +110,9 @@ void export_traffic(const Services& services, Exposition& to) {
   to.counter("sepal_items_added", "Items that were added and new", sum(&WorkerStats::items_added));
   to.counter("sepal_items_removed", "Items that were removed from filters that delete",
              sum(&WorkerStats::items_removed));
+  to.counter("sepal_adds_refused",
+             "Items that were not added, by reason; mirrored: a mirror's target has them");
+  for (const Rejection& one : refused_adds(services)) to.sample({{"reason", one.reason}}, one.count);
   to.counter("sepal_key_hits", "Look-ups of keys that were there", sum(&WorkerStats::key_hits));
   to.counter("sepal_key_misses", "Look-ups of keys that were not there", sum(&WorkerStats::key_misses));
 }
@@ -209,6 +217,10 @@ void export_saves(const Services& services, const MetricsMoment& moment, Exposit
   to.gauge("sepal_save_age_seconds", "Since the last save that ended well, or since the start",
            seconds_of(moment.now - save.last_success));
   to.gauge("sepal_changes_unsaved", "Changes that no finished save holds", save.changes_since);
+  to.gauge("sepal_unsaved_seconds", "Since the first such change, or since the last save if that is later",
+           seconds_of(moment.unsaved_for));
+  to.gauge("sepal_save_interval_seconds", "Time between saves on a timer; 0: there are none",
+           seconds_of(services.options.save_interval));
 }
 
 // What is told about each filter. A value is nothing where it is not known.
@@ -264,7 +276,7 @@ constexpr FilterFamily filter_families[] = {
 }  // namespace
 
 void append_server_metrics(const Services& services, const MetricsMoment& moment, Exposition& to) {
-  export_process(services, to);
+  export_process(services, moment, to);
   export_commands(services, to);
   export_traffic(services, to);
   export_clients(services, moment, to);

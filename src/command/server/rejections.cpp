@@ -20,6 +20,13 @@ std::vector<Rejection> rejections(const Services& services) {
           {"acl_tls_certificate", denials.count_of(AclReason::certificate)}};
 }
 
+std::vector<Rejection> refused_adds(const Services& services) {
+  return {
+      {"full", sum_of(services, RefusedAdd::full)},     {"mirrored", sum_of(services, RefusedAdd::mirrored)},
+      {"layers", sum_of(services, RefusedAdd::layers)}, {"memory", sum_of(services, RefusedAdd::memory)},
+      {"keys", sum_of(services, RefusedAdd::keys)},     {"journal", sum_of(services, RefusedAdd::journal)}};
+}
+
 std::vector<Rejection> failed_handshakes(const Services& services) {
   const HandshakeCounts counts = services.clients.handshake_counts();
   return {{"client_certificate", counts.certificate_refused},

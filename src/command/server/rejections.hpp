@@ -17,6 +17,9 @@ struct Rejection {
 // Connections and requests. All reasons, in a fixed order. Inside the gate.
 [[nodiscard]] std::vector<Rejection> rejections(const Services& services);
 
+// Items that were not added.
+[[nodiscard]] std::vector<Rejection> refused_adds(const Services& services);
+
 // TLS handshakes that did not succeed. Likewise.
 [[nodiscard]] std::vector<Rejection> failed_handshakes(const Services& services);
 

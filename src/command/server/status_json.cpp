@@ -95,13 +95,28 @@ void write_save(const Services& services, const MetricsMoment& moment, JsonWrite
   to.end_object();
 }
 
+void write_certificate(const MetricsMoment& moment, JsonWriter& to) {
+  to.name("certificate");
+  if (!moment.certificate) {
+    to.null();
+    return;
+  }
+  const auto since_1970 = [](std::int64_t seconds) {
+    return static_cast<std::uint64_t>(std::max(seconds, std::int64_t{0}));
+  };
+  to.begin_object().name("not_before").number(since_1970(moment.certificate->start));
+  to.name("not_after").number(since_1970(moment.certificate->end)).end_object();
+}
+
 void write_rejections(const Services& services, JsonWriter& to) {
-  to.name("rejections").begin_object();
-  for (const Rejection& one : rejections(services)) to.name(one.reason).number(one.count);
-  to.end_object();
-  to.name("failed_handshakes").begin_object();
-  for (const Rejection& one : failed_handshakes(services)) to.name(one.reason).number(one.count);
-  to.end_object();
+  const auto write = [&](std::string_view name, const std::vector<Rejection>& counted) {
+    to.name(name).begin_object();
+    for (const Rejection& one : counted) to.name(one.reason).number(one.count);
+    to.end_object();
+  };
+  write("rejections", rejections(services));
+  write("failed_handshakes", failed_handshakes(services));
+  write("adds_refused", refused_adds(services));
   to.name("errors").begin_object();
   for (const auto& [word, count] : error_counts(services)) to.name(word).number(std::uint64_t{count});
   to.end_object();
@@ -326,8 +341,8 @@ void write_shape(std::string_view name, const PlannedShape& shape, double capaci
 
 }  // namespace
 
-std::string server_json(const Services& services, const MetricsMoment& moment,
-                        const WatchedFilters& watched) {
+std::string server_json(const Services& services, const MetricsMoment& moment, const WatchedFilters& watched,
+                        const Recent& recent) {
   JsonWriter to;
   to.begin_object();
   write_load(services, moment, to);
@@ -335,7 +350,9 @@ std::string server_json(const Services& services, const MetricsMoment& moment,
   write_journal(services, to);
   write_save(services, moment, to);
   write_rejections(services, to);
+  write_certificate(moment, to);
   write_mirrors(services, to);
+  recent.write(services, moment.steady_now, to);
   write_watched(watched, moment.steady_now, to);
   to.end_object();
   return std::move(to).finish();

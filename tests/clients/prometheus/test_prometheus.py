@@ -13,6 +13,7 @@ import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import client_test
+import certificates
 from client import Client
 from client_test import ROOT
 from daemon import DaemonTest, free_port
@@ -20,6 +21,7 @@ from programs import missing
 
 SECONDS_MAX = 300
 RULES = ROOT / "docs" / "prometheus-alerts.yml"
+RULES_TEST = pathlib.Path(__file__).with_name("rules_test.yml")
 DASHBOARD = ROOT / "docs" / "grafana.json"
 CONFIGURATION = ROOT / "docs" / "prometheus.yml"
 OPERATIONS = ROOT / "docs" / "operations"
@@ -32,7 +34,13 @@ INFO_FIELDS = {"sepal_version"}
 class PrometheusTest(DaemonTest):
     def start_with_web(self, *arguments):
         self.web = free_port()
-        return self.start("--http-port", str(self.web), *arguments)
+        # With a certificate, because there are metrics of it.
+        folder = os.path.join(self.directory, "tls")
+        os.mkdir(folder)
+        signed = certificates.Authority(folder).sign("server")
+        return self.start("--http-port", str(self.web), "--port", str(free_port()), "--tls-port", str(free_port()),
+                          "--tls-cert-file", signed.certificate, "--tls-key-file", signed.key, "--tls-auth-clients", "no",
+                          "--dir", os.path.join(self.directory, "data"), *arguments)
 
     def scrape(self, accept):
         request = urllib.request.Request("http://127.0.0.1:%d/metrics" % self.web, headers={"Accept": accept})
@@ -105,6 +113,14 @@ class PrometheusTest(DaemonTest):
         checked = subprocess.run(["promtool", "check", "rules", str(RULES)], capture_output=True, text=True)
         self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
 
+    def test_each_rule_fires_when_it_should_and_not_before(self):
+        tested = subprocess.run(["promtool", "test", "rules", RULES_TEST.name], cwd=RULES_TEST.parent, capture_output=True, text=True)
+        self.assertEqual(tested.returncode, 0, tested.stdout + tested.stderr)
+        alerts = re.findall(r"- alert: (\w+)", RULES.read_text(encoding="utf-8"))
+        self.assertGreater(len(alerts), 15)
+        cases = re.findall(r"alertname: (\w+)\s+exp_alerts:", RULES_TEST.read_text(encoding="utf-8"))
+        self.assertEqual(set(alerts), set(cases), "a rule without a test, or a test without a rule")
+
     def test_each_metric_that_a_rule_or_the_document_names_is_there(self):
         daemon = self.start_with_web()
         with Client.of(daemon) as client:
@@ -136,6 +152,7 @@ class PrometheusTest(DaemonTest):
         target = self.ask("/api/v1/targets")["activeTargets"][0]
         self.assertEqual((target["health"], target["lastError"]), ("up", ""))
         board = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+        self.assertEqual(len({panel["title"] for panel in board["panels"]}), len(board["panels"]))
         queries = [query["expr"] for panel in board["panels"] for query in panel.get("targets", ())]
         self.assertGreater(len(queries), 20)
         for query in queries:
@@ -146,7 +163,7 @@ class PrometheusTest(DaemonTest):
         instances = self.ask("/api/v1/label/instance/values", **{"match[]": "sepal_build_info"})
         self.assertEqual(instances, ["127.0.0.1:%d" % self.web])
         self.eventually("the full filter is no alert", lambda: any(
-            alert["labels"]["alertname"] == "SepalFilterFull" and alert["labels"]["key"] == "full" and alert["state"] == "firing"
+            alert["labels"]["alertname"] == "SepalFilterFull" and alert["value"] == "1e+00" and alert["state"] == "firing"
             for alert in self.ask("/api/v1/alerts")["alerts"]))
 
     def test_the_configuration_in_the_documents(self):

@@ -128,6 +128,15 @@ TEST_CASE("the watch sees that a filter which deletes has outgrown another one")
   CHECK(watch.seen()->filters.front().item_count == 100'000);
 }
 
+TEST_CASE("the thread of the watch ticks while it waits") {
+  World world;
+  std::atomic<int> ticks{0};
+  const FilterWatch watch(
+      world.gate, 1, world.keyspace,
+      {.round_min = std::chrono::hours(1), .tick = [&] { ++ticks; }, .tick_interval = 1ms});
+  REQUIRE(test::eventually([&] { return ticks > 3; }));
+}
+
 TEST_CASE("a watch that shows no filter counts them all the same") {
   World world;
   world.create("a", 1000);

@@ -145,6 +145,35 @@ TEST_CASE("the metrics of filters leave out counts that a filter does not have")
   CHECK(text.find("sepal_filter_items_removed{database=\"3\"") == std::string::npos);
 }
 
+TEST_CASE("the metrics have what alert rules compare with") {
+  World world;
+  world.options.save_interval = 1234s;
+  metrics::Exposition exposition(metrics::Format::prometheus);
+  append_server_metrics(world.services,
+                        {.now = world.now,
+                         .steady_now = world.steady_now,
+                         .unsaved_for = 90s,
+                         .certificate = CertificateTimes{.start = 1'700'000'123, .end = 1'800'000'123}},
+                        exposition);
+  const std::string text = std::move(exposition).finish();
+  CHECK(has_line(text, "sepal_save_interval_seconds 1234"));
+  CHECK(has_line(text, "sepal_unsaved_seconds 90"));
+  CHECK(has_line(text, "sepal_certificate_start_time_seconds 1700000123"));
+  CHECK(has_line(text, "sepal_certificate_end_time_seconds 1800000123"));
+  CHECK(metrics_of(world).find("sepal_certificate_") == std::string::npos);
+}
+
+TEST_CASE("the metrics count refused items by reason") {
+  World world;
+  world.send({"BF.RESERVE", "b", "0.01", "1", "NONSCALING"});
+  world.send({"BF.ADD", "b", "1"});
+  world.send({"BF.ADD", "b", "2"});
+  const std::string text = metrics_of(world);
+  CHECK(has_line(text, "sepal_adds_refused_total{reason=\"full\"} 1"));
+  for (const char* reason : {"mirrored", "layers", "memory", "keys", "journal"})
+    CHECK(has_line(text, std::string("sepal_adds_refused_total{reason=\"") + reason + "\"} 0"));
+}
+
 TEST_CASE("the metrics count all filters by state") {
   FiltersSeen seen;
   seen.counts.count(value::Kind::bloom, FilterState::full);

@@ -24,7 +24,7 @@ TEST_CASE("the status has what clients did and what was rejected") {
   world.send({"BF.MADD", "k", "a", "b"});
   world.send({"BF.INFO", "other"});
   const std::string text = server_json(world.services, {.now = world.now, .steady_now = world.steady_now},
-                                       {.filters_max = 7, .pattern = "a\"*"});
+                                       {.filters_max = 7, .pattern = "a\"*"}, Recent(world.steady_now));
   for (const char* part : {R"("items_added":2)", R"("keys":1,)", R"("errors":{"ERR":1})", R"("maxclients":2)",
                            R"("protected_mode":0,)", R"("acl_tls_certificate":0},)",
                            R"("failed_handshakes":{"client_certificate":0,)", R"("displaced":0},)",
@@ -90,10 +90,11 @@ TEST_CASE("the status has the mirrors, the deadlines, and how many filters are i
   world.options.save_interval = std::chrono::seconds(77);
   const std::string text =
       server_json(world.services, {.now = world.now, .steady_now = world.steady_now},
-                  {.counts = counts, .judged_at = world.steady_now - std::chrono::milliseconds(2500)});
+                  {.counts = counts, .judged_at = world.steady_now - std::chrono::milliseconds(2500)},
+                  Recent(world.steady_now));
   for (
       const char* part :
-      {R"("keys_with_deadline":1)", R"("interval_seconds":77)", R"("kernel":")",
+      {R"("certificate":null)", R"("keys_with_deadline":1)", R"("interval_seconds":77)", R"("kernel":")",
        R"("mirrors":[{"database":0,"source":"other","source_encoded":null,"target":"t","target_encoded":null,)"
        R"("state":"broken","reason":"the target does not scale and is full","items":30}])",
        R"("filters":{"total":1,"troubled":1,"states":{"full":0,"overfilled":0,"mirror_broken":1,)",
@@ -101,8 +102,14 @@ TEST_CASE("the status has the mirrors, the deadlines, and how many filters are i
     CAPTURE(part, text);
     CHECK(has(text, part));
   }
-  CHECK(has(server_json(world.services, {.now = world.now, .steady_now = world.steady_now}, {}),
-            R"("judged_seconds":null})"));
+  const std::string other =
+      server_json(world.services,
+                  {.now = world.now,
+                   .steady_now = world.steady_now,
+                   .certificate = CertificateTimes{.start = 1'700'000'000, .end = 1'800'000'000}},
+                  {}, Recent(world.steady_now));
+  CHECK(has(other, R"("judged_seconds":null})"));
+  CHECK(has(other, R"("certificate":{"not_before":1700000000,"not_after":1800000000})"));
 }
 
 TEST_CASE("a filter that deletes is a row with null for what it does not have") {

@@ -1,7 +1,10 @@
 #include <sepal/tls/context.hpp>
 
+#include <ctime>
+#include <iomanip>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <sstream>
 
 #include "support/catch.hpp"
 #include "unit/tls/tls_world.hpp"
@@ -29,6 +32,11 @@ TEST_CASE("a context tells its certificate") {
   CHECK_FALSE(certificate.serial.empty());
   CHECK(certificate.not_after.find("GMT") != std::string::npos);
   CHECK(certificate.valid_now);
+  // Its text, and the same as numbers.
+  std::tm parts{};
+  std::istringstream(certificate.not_after) >> std::get_time(&parts, "%b %d %H:%M:%S %Y");
+  CHECK(certificate.ends_at == timegm(&parts));
+  CHECK(certificate.starts_at < certificate.ends_at);
 }
 
 TEST_CASE("a certificate that has expired is read, and told") {

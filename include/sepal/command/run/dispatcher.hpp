@@ -205,6 +205,8 @@ class Dispatcher {
   std::uint64_t shared_record_bytes(const Request& request, std::size_t item_count, const RunMode& mode);
   [[nodiscard]] static keyspace::Change change_of(const Request& request, WallTime now);
   Outcome reject(const Request& request, std::string_view text, bool has_begun);
+  // The same, and counts the items that the request would have added.
+  Outcome reject_add(const Request& request, std::string_view text, bool has_begun, RefusedAdd reason);
   Outcome deny(const Request& request, const RunMode& mode, bool has_begun);
   Outcome queue(const Request& first, std::span<const std::string_view> last_words, const RunMode& mode);
   [[nodiscard]] keyspace::WorkerLog* log_of(const Transaction& transaction) const;

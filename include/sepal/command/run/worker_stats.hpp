@@ -3,6 +3,9 @@
 
 #include <sepal/metrics/counters.hpp>
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -19,6 +22,17 @@ struct CommandStats {
   void reset();
 };
 
+// Why an item was not added.
+enum class RefusedAdd : std::uint8_t {
+  full,      // its filter has no room and does not grow
+  mirrored,  // the same, but the target of the filter's mirror took it
+  layers,    // its filter has all layers that it may have
+  memory,    // maxmemory, or the system gives no more
+  keys,      // keys_max, for a filter that the add would create
+  journal,   // the change cannot be recorded
+};
+inline constexpr std::size_t refused_add_count = static_cast<std::size_t>(RefusedAdd::journal) + 1;
+
 // Counters of one worker, which writes them; INFO reads them on any worker. The session counts bytes and
 // batches; the dispatcher counts the rest.
 struct WorkerStats {
@@ -34,6 +48,8 @@ struct WorkerStats {
   metrics::Counter items_removed;  // removals that answered 1
   metrics::Counter items_asked;    // look-ups of items
   metrics::Counter items_found;    // of these, the ones that answered 1
+  // Items that were answered with an error, by RefusedAdd.
+  std::array<metrics::Counter, refused_add_count> adds_refused;
   // Other changes that values count themselves (KindRow::changes), made beside other requests: bits that
   // SETBIT has set, items that CF.LOADCHUNK has added.
   metrics::Counter other_changes;

@@ -6,6 +6,7 @@
 #include <sepal/command/server/filter_look.hpp>
 #include <sepal/command/server/filter_state.hpp>
 #include <sepal/command/server/metrics_text.hpp>
+#include <sepal/command/server/recent.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -23,7 +24,7 @@ struct WatchedFilters {
 
 // Shared gate. Takes about a millisecond. Waits for no disk.
 [[nodiscard]] std::string server_json(const Services& services, const MetricsMoment& moment,
-                                      const WatchedFilters& watched);
+                                      const WatchedFilters& watched, const Recent& recent);
 
 // The functions below may be called by any thread.
 

@@ -95,6 +95,7 @@ enum class Flag : std::uint32_t {
   key_after_key = 1u << 27,
   // Beside `alone`: a request with one key shares the gate, as long as there is no mirror.
   shares_one_key = 1u << 28,
+  adds = 1u << 29,           // adds items, which count where they are refused
   outside_multi = 1u << 17,  // refused between MULTI and EXEC, although the reference takes it there
 };
 struct Flags {
