@@ -1,6 +1,6 @@
 # Makes the files of the status page a part of sepald. As a script (cmake -DOUTPUT=... -DFOLDER=... -P) it writes the
 # source that has their bytes; included, it adds that source to sepald.
-set(SEPAL_PAGE_FILES index.html page.css page.js advice.js ask.js detail.js draw.js figures.js key.js planner.js rows.js server.js icon.svg)
+set(SEPAL_PAGE_FILES index.html page.css page.js advice.js ask.js detail.js draw.js figures.js key.js planner.js rows.js server.js trouble.js icon.svg)
 
 if(CMAKE_SCRIPT_MODE_FILE)
   set(type_html "text/html; charset=utf-8")

@@ -1,36 +1,21 @@
 // What the figures of a filter mean: its state, why, and what to do. No part of the document is touched here.
 import { count, duration, oneIn } from "./figures.js";
-import { quoted } from "./key.js";
+import { quoted, shownText } from "./key.js";
 
-// The rate of a filter is estimated from its bits, and differs a little from filter to filter. Above this multiple of the
-// rate that was asked for, it is too high.
-const RATE_MARGIN = 1.5;
-const FILLING_SHARE = 0.8;
-const FULL_SOON_SECONDS = 3600;
-const LAYERS_MANY = 5;
-
+// As the server judges them (docs/operations/watch.md, "States of filters"), the worst first.
 export const STATES = {
-  overfilled: { rank: 0, tone: "bad" },
-  full: { rank: 1, tone: "bad" },
-  filling: { rank: 2, tone: "warn" },
-  fine: { rank: 3, tone: "good" },
+  full: { rank: 0, tone: "bad", word: "full" },
+  overfilled: { rank: 1, tone: "bad", word: "overfilled" },
+  mirror_broken: { rank: 2, tone: "bad", word: "mirror broken" },
+  filling: { rank: 3, tone: "warn", word: "filling" },
+  grown: { rank: 4, tone: "good", word: "grown" },
+  fine: { rank: 4, tone: "good", word: "fine" },
 };
+export const inTrouble = (state) => STATES[state].tone !== "good";
 
 // What /api/... calls a kind, and what people call it.
 export const KINDS = { bloom: "Bloom filter", cuckoo: "cuckoo filter", redisbloom_cuckoo: "cuckoo filter of RedisBloom", window: "filter that forgets" };
 const deletes = (filter) => filter.kind === "cuckoo" || filter.kind === "redisbloom_cuckoo";
-
-// Only Bloom filters take more items than they have room for. A filter of RedisBloom was asked for no rate.
-export function stateOf(filter) {
-  if (!deletes(filter) && filter.rate > RATE_MARGIN * filter.asked) return "overfilled";
-  // What a filter that forgets has no room for, it forgets or refuses for a while.
-  if (filter.expansion === 0 && filter.kind !== "window") {
-    if (filter.items >= filter.capacity) return "full";
-    if (filter.items >= FILLING_SHARE * filter.capacity) return "filling";
-    if (filter.full_in !== null && filter.full_in < FULL_SOON_SECONDS) return "filling";
-  }
-  return "fine";
-}
 
 // Two leading digits, not below `number`.
 function rounded(number) {
@@ -45,26 +30,42 @@ export function reserveLine(key, rate, items, expansion, window = null) {
   return `BF.RESERVE ${key} ${rate} ${items}${growth}${tail}`;
 }
 
+// Keys of another database than 0 are meant there.
+const inDatabase = (filter) => (filter.database === 0 ? [] : [{ text: `The key is in database ${filter.database}:`, code: `SELECT ${filter.database}` }]);
+const swap = (filter, next) => ({ text: "Swap the two:", code: `RENAME ${next} ${quoted(filter)}` });
+
 // The steps that replace a filter that deletes by a larger one.
 function cuckooReplacement(filter) {
   const next = quoted(filter, ":next");
   const items = rounded(2 * Math.max(filter.items, filter.capacity));
   return [
+    ...inDatabase(filter),
     { text: "Reserve a larger filter beside it:", code: `CF.RESERVE ${next} ${items}${filter.asked === null ? "" : ` ERROR ${filter.asked}`}` },
     { text: "Let your clients add to both and remove from both: BF.MIRROR is for Bloom filters. Add the items from your own source to the new key, with CF.INSERTNX.", code: "" },
-    { text: "Swap the two:", code: `RENAME ${next} ${quoted(filter)}` },
+    swap(filter, next),
   ];
 }
 
-// The steps that replace a filter by a larger one, while clients go on.
+// The other end of a mirror, as a filter has its key.
+export const otherOf = (filter) => ({ key: filter.mirror.other, key_encoded: filter.mirror.other_encoded, database: filter.database });
+
+const largerThan = (filter) => rounded(2 * Math.max(filter.estimate, filter.items, filter.layers > 1 ? 1 : filter.capacity));
+const OWN_SOURCE = (target) => ({ text: `Add the items from your own source to ${target}, with BF.MADD. A Bloom filter cannot list them.`, code: "" });
+
+// The steps that replace a Bloom filter by a larger one, while clients go on. A whole mirror is the half of it. The target of a
+// mirror is replaced from its source, whose items are known there.
 function replacement(filter) {
-  const items = rounded(2 * Math.max(filter.estimate, filter.items, filter.layers > 1 ? 1 : filter.capacity));
-  const next = quoted(filter, ":next");
+  const { mirror } = filter;
+  if (mirror?.role === "target") return [];
+  const next = mirror ? quoted(otherOf(filter)) : quoted(filter, ":next"), key = quoted(filter);
+  const commit = { text: "Swap the two:", code: `BF.MIRROR ${key} COMMIT` };
+  if (mirror?.state === "whole") return [...inDatabase(filter), OWN_SOURCE(next), commit];
   return [
-    { text: "Reserve a larger filter beside it:", code: reserveLine(next, filter.asked, items, filter.expansion) },
-    { text: "From now on, the server adds new items to both. The new one also gets what this one refuses:", code: `BF.MIRROR ${quoted(filter)} ${next}` },
-    { text: "Add the items from your own source again, with BF.MADD to the new key. A Bloom filter cannot list them.", code: "" },
-    { text: "Swap the two:", code: `RENAME ${next} ${quoted(filter)}` },
+    ...inDatabase(filter),
+    ...(mirror ? [{ text: "End the broken mirror. This deletes its target, which lacks items:", code: `BF.MIRROR ${key} ABORT` }] : []),
+    { text: "Reserve a larger filter beside it:", code: reserveLine(next, filter.asked, largerThan(filter), filter.expansion) },
+    { text: "From now on, the server adds new items to both. The new one also gets what this one refuses:", code: `BF.MIRROR ${key} ${next}` },
+    OWN_SOURCE(next), commit,
   ];
 }
 
@@ -73,24 +74,25 @@ function untilFull(filter) {
   return filter.full_in === 0 ? "" : ` At the rate of the last minute it is full in ${duration(filter.full_in)}.`;
 }
 
+const growthOf = (filter) => (filter.expansion === 0 ? "It does not grow" : "It has grown to as many layers as it may have");
+const NOTHING = "Nothing has to be done.";
+
 function adviseCuckoo(filter) {
-  const state = stateOf(filter);
+  const { state } = filter;
   const rate = filter.rate === 0 ? "" : ` It wrongly answers 1 for ${filter.asked === null ? "" : "at most "}${oneIn(filter.rate)} absent items${filter.asked === null ? "" : `; ${oneIn(filter.asked)} was asked for`}.`;
-  if (state !== "fine")
+  if (inTrouble(state))
     return {
-      state,
-      why: `It does not grow, and has ${count(filter.items)} items and room for ${count(filter.capacity)}.${state === "full" ? " It refuses new items until some are removed." : " Then it refuses new items."}${rate}`,
+      why: `${growthOf(filter)}, and has ${count(filter.items)} items and room for ${count(filter.capacity)}.${state === "full" ? " It refuses new items until some are removed." : " Then it refuses new items."}${rate}`,
       what: "Remove items that are not needed any more, or replace it by a larger filter.",
       steps: cuckooReplacement(filter),
     };
   const has = filter.items === 0 ? "It has no items." : `It has ${count(filter.items)} items, copies included.`;
-  if (filter.kind === "cuckoo")
-    return { state, why: `${has}${rate} ${filter.expansion === 0 ? "It does not grow." : "It grows by itself, and its rate stays below what was asked for."}`, what: "Nothing has to be done.", steps: [] };
+  const growth = filter.kind === "redisbloom_cuckoo" ? "It keeps the layout of RedisBloom: each layer that it grows by makes it err more."
+    : filter.expansion === 0 ? "It does not grow." : "It grows by itself, and its rate stays below what was asked for.";
   return {
-    state,
-    why: `${has}${rate} It keeps the layout of RedisBloom: each layer that it grows by makes it err more.`,
-    what: filter.layers < LAYERS_MANY ? "Nothing has to be done." : `A look-up searches ${filter.layers} layers. A filter that is made here errs less, and is smaller:`,
-    steps: filter.layers < LAYERS_MANY ? [] : cuckooReplacement(filter),
+    why: `${has}${rate} ${growth}`,
+    what: state === "grown" ? `A look-up searches ${filter.layers} layers. A filter that is made for its items is faster:` : NOTHING,
+    steps: state === "grown" ? cuckooReplacement(filter) : [],
   };
 }
 
@@ -98,67 +100,66 @@ function windowReplacement(filter) {
   const window = filter.window, next = quoted(filter, ":next");
   const time = window.milliseconds === null ? "LAST" : `WINDOW ${window.milliseconds / 1000}`;
   const generations = window.generations.length - 1;
-  const line = `BF.RESERVE ${next} ${filter.asked} ${rounded(Math.max(filter.items, window.asked_items))} ${time}${generations === 4 ? "" : ` GENERATIONS ${generations}`}${window.refresh ? " REFRESH" : ""}`;
+  const growth = window.milliseconds === null || filter.expansion === 2 ? "" : filter.expansion === 0 ? " NONSCALING" : ` EXPANSION ${filter.expansion}`;
+  const items = rounded(2 * Math.max(filter.items, window.asked_items));
   return [
-    { text: "Reserve another filter beside it:", code: line },
+    ...inDatabase(filter),
+    { text: "Reserve a larger filter beside it:", code: `BF.RESERVE ${next} ${filter.asked} ${items}${growth} ${time}${generations === 4 ? "" : ` GENERATIONS ${generations}`}${window.refresh ? " REFRESH" : ""}` },
     { text: "Let your clients add to both for one window: BF.MIRROR does not know filters that forget.", code: "" },
-    { text: "Swap the two:", code: `RENAME ${next} ${quoted(filter)}` },
+    swap(filter, next),
   ];
 }
 
 function adviseWindow(filter) {
-  const state = stateOf(filter);
+  const { state } = filter;
   const has = filter.items === 0 ? "It remembers no items." : `It remembers ${count(filter.items)} items. It wrongly says "maybe" for ${oneIn(filter.rate)} absent items; ${oneIn(filter.asked)} was asked for.`;
+  if (state === "full")
+    return { why: `${growthOf(filter)}, and its newest generation is full: it refuses new items until the next one begins. ${has}`, what: "Wait for the next generation, or replace it by a larger filter.", steps: windowReplacement(filter) };
   if (state === "overfilled")
-    return { state, why: has, what: "It had more items than it has room for. What it forgets makes room again; a larger filter keeps the rate:", steps: windowReplacement(filter) };
-  if (filter.layers >= LAYERS_MANY)
-    return { state, why: `${has} It has grown, so a look-up of an absent item searches ${filter.layers} layers.`, what: "Nothing has to be done: all layers but the newest go when their items are forgotten.", steps: [] };
-  return { state, why: has, what: "Nothing has to be done.", steps: [] };
+    return { why: has, what: "It had more items than it has room for. What it forgets makes room again; a larger filter keeps the rate:", steps: windowReplacement(filter) };
+  if (state === "grown")
+    return { why: `${has} It has grown, so a look-up of an absent item searches ${filter.layers} layers.`, what: `${NOTHING} All layers but the newest go when their items are forgotten.`, steps: [] };
+  return { why: has, what: NOTHING, steps: [] };
 }
 
-// { state, why, what, steps }
+// How a mirror stands, in a sentence.
+function mirrorOf({ mirror }) {
+  if (!mirror) return "";
+  const reason = mirror.reason ? `: ${mirror.reason}` : "";
+  if (mirror.role === "source")
+    return mirror.state === "whole" ? " Its mirror is whole: the target gets each new item, also those that this filter refuses."
+      : ` Its mirror is broken${reason}. The target gets no further items, and must not replace this filter.`;
+  return mirror.state === "whole" ? " It is the target of a mirror: it gets each item that the source is given."
+    : ` It is the target of a mirror that is broken${reason}. It lacks items, and must not replace the source.`;
+}
+
+function adviseBloom(filter) {
+  const { state } = filter;
+  const room = `It has about ${count(filter.estimate)} different items, and room for ${count(filter.capacity)}.`;
+  const errs = `It wrongly says "maybe" for ${oneIn(filter.rate)} absent items; ${oneIn(filter.asked)} was asked for.`;
+  if (state === "overfilled")
+    return { why: `${errs} ${room}`, what: "A larger filter brings the rate back. No item is lost meanwhile: a filter never forgets, it only says \"maybe\" too often.", steps: replacement(filter) };
+  if (state === "full")
+    return { why: `${growthOf(filter)}, and its room for ${count(filter.capacity)} items is used up: it refuses new items. Its answers are as right as was asked for.`, what: "Replace it by a larger filter.", steps: replacement(filter) };
+  if (state === "mirror_broken")
+    return { why: `Adds to this filter go on. ${room}`, what: "Begin again with a larger target.", steps: replacement(filter) };
+  if (state === "filling")
+    return { why: `It does not grow, and has room for ${count(Math.max(0, filter.capacity - filter.items))} more items.${untilFull(filter)} Then it refuses new items.`, what: "Prepare a larger filter in time.", steps: replacement(filter) };
+  if (state === "grown")
+    return { why: `Its rate is as asked for. It has grown ${filter.layers - 1} times, so a look-up of an absent item searches ${filter.layers} layers.`, what: `${NOTHING} One large layer would be faster and smaller:`, steps: replacement(filter) };
+  const growth = filter.expansion === 0 ? "It does not grow."
+    : `When it is full, it grows by itself: the next layer holds ${filter.expansion === 1 ? "as many items as" : `${filter.expansion} times`} the last.`;
+  return {
+    why: filter.items === 0 ? `Nothing has been added yet. It has room for ${count(filter.capacity)} items.` : `${errs} ${room}${untilFull(filter)} ${growth}`,
+    what: NOTHING, steps: [],
+  };
+}
+
+// { why, what, steps: [{ text, code }] }
 export function advise(filter) {
   if (filter.kind === "window") return adviseWindow(filter);
   if (deletes(filter)) return adviseCuckoo(filter);
-  const state = stateOf(filter);
-  const room = `It has about ${count(filter.estimate)} different items, and room for ${count(filter.capacity)}.`;
-  if (state === "overfilled")
-    return {
-      state,
-      why: `It wrongly says "maybe" for ${oneIn(filter.rate)} absent items; ${oneIn(filter.asked)} was asked for. ${room}`,
-      what: "A larger filter brings the rate back. No item is lost meanwhile: a filter never forgets, it only says \"maybe\" too often.",
-      steps: replacement(filter),
-    };
-  if (state === "full")
-    return {
-      state,
-      why: `It does not grow, and its room for ${count(filter.capacity)} items is used up: it refuses new items. Its answers are as right as was asked for.`,
-      what: "Replace it by a larger filter.",
-      steps: replacement(filter),
-    };
-  if (state === "filling")
-    return {
-      state,
-      why: `It does not grow, and has room for ${count(filter.capacity - filter.items)} more items.${untilFull(filter)} Then it refuses new items.`,
-      what: "Prepare a larger filter in time.",
-      steps: replacement(filter),
-    };
-  if (filter.layers >= LAYERS_MANY)
-    return {
-      state,
-      why: `Its rate is as asked for. It has grown ${filter.layers - 1} times, so a look-up of an absent item searches ${filter.layers} layers.`,
-      what: "Nothing has to be done. One large layer would be faster and smaller:",
-      steps: replacement(filter),
-    };
-  const growth = filter.expansion === 0
-    ? "It does not grow."
-    : `When it is full, it grows by itself: the next layer holds ${filter.expansion === 1 ? "as many items as" : `${filter.expansion} times`} the last.`;
-  return {
-    state,
-    why: filter.items === 0
-      ? `Nothing has been added yet. It has room for ${count(filter.capacity)} items.`
-      : `It wrongly says "maybe" for ${oneIn(filter.rate)} absent items; ${oneIn(filter.asked)} was asked for. ${room}${untilFull(filter)} ${growth}`,
-    what: "Nothing has to be done.",
-    steps: [],
-  };
+  const advice = adviseBloom(filter);
+  const fromSource = filter.mirror?.role === "target" && inTrouble(filter.state) ? { what: `Choose the source, ${shownText(otherOf(filter))}, to see what to do.` } : {};
+  return { ...advice, why: advice.why + mirrorOf(filter), ...fromSource };
 }

@@ -1,7 +1,17 @@
 // One filter: its facts, its charts, its layers.
-import { KINDS } from "./advice.js";
+import { KINDS, otherOf } from "./advice.js";
 import { chart, make, table } from "./draw.js";
-import { bytes, duration, exact, oneIn, percent, RATE_AXIS_MIN } from "./figures.js";
+import { bytes, duration, exact, oneIn, percent, RATE_AXIS_MIN, timeAt } from "./figures.js";
+import { idOf, shownKey } from "./key.js";
+
+// Its deadline, and the other end of its mirror.
+function linksOf(filter) {
+  const facts = [["Expires", filter.deadline === null ? "never" : `in ${duration(Math.max(0, filter.deadline - Date.now()) / 1000)}, ${timeAt(filter.deadline)}`]];
+  if (!filter.mirror) return facts;
+  const other = otherOf(filter), { role, state, reason, items } = filter.mirror;
+  const link = make("a", { href: `#filter=${idOf(other)}` }, shownKey(other));
+  return [...facts, [role === "source" ? "Mirrored to" : "Mirror of", link], ["The mirror is", reason ? `${state}: ${reason}` : state], ["Items mirrored", exact(items)]];
+}
 
 function windowFactsOf(filter) {
   const window = filter.window;
@@ -15,6 +25,7 @@ function windowFactsOf(filter) {
     ["Room taken", percent(filter.fill)],
     ["Memory", bytes(filter.bytes)], ["Bits of memory an item", filter.items === 0 ? "none yet" : (8 * filter.bytes / filter.items).toFixed(1)],
     ["When a generation is full", last ? "the next one begins" : filter.expansion === 0 ? "refuses items until the next one begins" : `grows, times ${filter.expansion}`],
+    ...linksOf(filter),
   ].filter(([, value]) => value !== "");
   return facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)));
 }
@@ -33,6 +44,7 @@ export function factsOf(filter) {
     ["Memory", bytes(filter.bytes)], ["Bits of memory an item", filter.items === 0 ? "none yet" : (8 * filter.bytes / filter.items).toFixed(1)],
     ["When full", filter.expansion === 0 ? "refuses items" : own ? "grows, cell by cell" : `grows, times ${filter.expansion}`],
     bloom ? ["Full", forecast] : null,
+    ...linksOf(filter),
   ].filter(Boolean);
   return facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)));
 }
@@ -74,7 +86,7 @@ export function layersOf(filter) {
       filter.layer_list.map((layer, i) => [`${i + 1}`, exact(layer.items), exact(layer.cells), exact(layer.slots), percent(layer.slots_used / layer.slots), percent(layer.rate), bytes(layer.bytes)]));
   if (filter.kind === "window") {
     const generations = filter.window.generations;
-    const begin = (at) => (at === null ? "" : new Date(at).toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC"));
+    const begin = (at) => (at === null ? "" : timeAt(at));
     return make("div", {},
       table("Generations, newest first: the oldest is forgotten next", ["Generation", "Began", "Items"],
         generations.map(([at, items], i) => [`${i + 1}`, begin(at), exact(items)])),

@@ -45,6 +45,16 @@ export function duration(seconds) {
 }
 
 
+// Milliseconds since 1970, as "2026-11-29 10:00:00 UTC".
+export const timeAt = (milliseconds) => new Date(milliseconds).toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC");
+
+// Of the time that a request takes.
+export function shortTime(seconds) {
+  const units = [[1, "s"], [1e-3, "ms"], [1e-6, "\u00b5s"]];
+  const [size, name] = units.find(([least]) => seconds >= least) ?? [1e-9, "ns"];
+  return `${Number((seconds / size).toPrecision(2))} ${name}`;
+}
+
 // --- what people write, as `sepal plan` reads it
 
 const POWERS = { k: 3, m: 6, g: 9 };

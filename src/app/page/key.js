@@ -15,6 +15,9 @@ export function bytesOf(filter) {
   return Uint8Array.from(filter.key_encoded.split("%").slice(1), (digits) => parseInt(digits, 16));
 }
 
+// How the address of the page names a filter.
+export const idOf = (filter) => `${filter.database}/${filter.key_encoded ?? encodeURIComponent(filter.key)}`;
+
 const hex = (bytes) => [...bytes].map((byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("");
 
 // The character that begins at `at`, or null where the bytes are no UTF-8.

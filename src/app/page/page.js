@@ -1,13 +1,14 @@
 // Asks the server every few seconds, and shows what it answers.
-import { advise, STATES, stateOf } from "./advice.js";
+import { advise, inTrouble, KINDS, STATES } from "./advice.js";
 import { ask, at, attempt } from "./ask.js";
 import { curveChart, factsOf, historyCharts, layersOf } from "./detail.js";
 import { copied, copyButton, make, stateMark } from "./draw.js";
-import { exact } from "./figures.js";
-import { quoted, shownKey } from "./key.js";
+import { duration, exact } from "./figures.js";
+import { idOf, quoted, shownKey } from "./key.js";
 import { plan } from "./planner.js";
 import { Rows } from "./rows.js";
 import { showServer } from "./server.js";
+import { troubles } from "./trouble.js";
 
 const PAUSE = 2000;
 // Repeats `task`, and pauses longer where it takes long. A page that is not looked at asks nothing.
@@ -22,7 +23,6 @@ async function repeat(task) {
 
 // --- the filters
 
-const idOf = (filter) => `${filter.database}/${filter.key_encoded ?? encodeURIComponent(filter.key)}`;
 const rows = new Rows(at("rows"), at("columns"), at("body"), (filter) => {
   const hash = `#filter=${filter.id}`;
   if (location.hash === hash) choose();
@@ -39,24 +39,57 @@ function objectsOf(answer) {
 }
 
 function showShown() {
-  at("shown").textContent = `${exact(rows.shownCount)} ${rows.shownCount === 1 ? "filter" : "filters"} shown`;
+  at("shown").textContent = `${exact(rows.shownCount)} of ${exact(rows.listedCount)} listed`;
 }
 
-function showVerdict(filters) {
-  const bad = filters.filter((filter) => STATES[filter.state].tone === "bad").length;
-  const soon = filters.filter((filter) => filter.state === "filling").length;
-  const tone = bad ? "bad" : soon ? "warn" : "good";
-  const some = (number, one, many) => `${exact(number)} ${number === 1 ? one : many}`;
-  const text = filters.length === 0 ? "no filter has been measured yet"
-    : bad ? `${some(bad, "filter needs", "filters need")} a larger replacement${soon ? `, and ${some(soon, "is", "are")} filling` : ""}. Choose one to see why and what to do.`
-      : soon ? `${some(soon, "filter is", "filters are")} filling. Choose one to see what to do.` : `all of the ${exact(filters.length)} filters are fine`;
-  if (at("verdict").textContent !== text) at("verdict").replaceChildren(stateMark(text, tone));
+// { full: 38, filling: 3 } as "38 full, 3 filling".
+const statesIn = (states, wanted) => Object.keys(STATES).filter((state) => wanted(state) && states[state] > 0).map((state) => `${exact(states[state])} ${STATES[state].word}`).join(", ");
+
+function showVerdict({ total, troubled, states, kinds }, { filters: { judged_seconds: judged } }) {
+  const bad = Object.keys(STATES).some((state) => STATES[state].tone === "bad" && states[state] > 0);
+  const text = judged === null ? "the filters are being looked at for the first time" : total === 0 ? "there are no filters"
+    : troubled > 0 ? `${exact(troubled)} of ${exact(total)} ${total === 1 ? "filter" : "filters"} ${troubled === 1 ? "is" : "are"} in trouble: ${statesIn(states, inTrouble)}`
+      : `${total === 1 ? "the only filter is" : `all of the ${exact(total)} filters are`} fine${states.grown ? `; ${exact(states.grown)} grown to many layers` : ""}`;
+  if (at("verdict").textContent !== text) at("verdict").replaceChildren(stateMark(text, bad ? "bad" : troubled > 0 ? "warn" : "good"));
+  at("kinds").textContent = Object.entries(kinds).filter(([, number]) => number > 0).map(([kind, number]) => `${exact(number)} ${KINDS[kind]}${number === 1 ? "" : "s"}`).join(", ");
 }
 
-function showFilters(answer) {
+// Which of the filters are in the list, and how fresh that is.
+function showWatched({ shown, total, troubled, troubled_shown: listed }, { watched_max: max, watched_pattern: pattern, filters: { judged_seconds: judged } }) {
+  const which = troubled === 0 ? "the largest" : `${listed === troubled ? (troubled === 1 ? "the one" : `all ${exact(troubled)}`) : `${exact(listed)} of the ${exact(troubled)}`} in trouble, and the largest`;
+  const matching = pattern === "*" ? "" : `, of those whose keys match ${pattern}`;
+  at("watched").textContent = max === 0 ? "No filter is listed: http_metrics_filters is 0. All are judged."
+    : `${shown === total ? `All ${exact(total)} filters are listed` : `${exact(shown)} of ${exact(total)} filters are listed: ${which}${matching} (http_metrics_filters is ${exact(max)})`}. ${judged === null ? "" : `All filters were judged ${judged < 2 ? "just now" : `${duration(judged)} ago`}.`}`;
+}
+
+function troubleOf({ tone, what, advice, lines, state, number, filters = [] }) {
+  const links = filters.map((filter) => make("a", { href: `#filter=${filter.id}` }, shownKey(filter)));
+  const all = make("button", { type: "button", class: "copy" }, `Show all ${exact(number ?? 0)}`);
+  all.addEventListener("click", () => { at("only").value = state; at("only").dispatchEvent(new Event("change")); at("filters").scrollIntoView(); });
+  return make("li", { class: tone }, stateMark(what, tone), make("p", {}, advice, ...lines.flatMap((line) => [" ", ...copied(line)])),
+    links.length ? make("p", { class: "links" }, ...links.flatMap((link) => [link, " "]), number > links.length ? all : null) : null);
+}
+
+let told = "";
+
+// One line for one cause. It is drawn again only if something has changed, so that a button can be pressed.
+function showTroubles(server, listed) {
+  const causes = troubles(server, listed);
+  const text = JSON.stringify(causes.map((cause) => ({ ...cause, filters: cause.filters?.map((filter) => filter.id) })));
+  if (text === told) return;
+  told = text;
+  at("troubles").replaceChildren(...causes.map(troubleOf));
+  at("troubles").hidden = causes.length === 0;
+  at("no-trouble").replaceChildren(...(causes.length === 0 ? [stateMark(server.loading ? "The data is being loaded." : "Nothing is wrong: changes are accepted, and no filter is in trouble.", "good")] : []));
+  document.title = causes.length === 0 ? "Sepal" : `(${causes.length}) Sepal`;
+}
+
+function showFilters(answer, server) {
   const filters = objectsOf(answer);
   rows.set(filters);
-  showVerdict(filters);
+  showVerdict(answer, server);
+  showWatched(answer, server);
+  showTroubles(server, filters);
   showShown();
 }
 
@@ -66,9 +99,9 @@ at("only").addEventListener("change", () => { rows.only = at("only").value; rows
 // --- one filter
 
 function adviceOf(filter) {
-  const { state, why, what, steps } = advise(filter);
-  const tone = STATES[state].tone;
-  return make("div", { class: `advice ${tone}` }, stateMark(state, tone), make("p", {}, why), make("p", {}, what),
+  const { why, what, steps } = advise(filter);
+  const { tone, word } = STATES[filter.state];
+  return make("div", { class: `advice ${tone}` }, stateMark(word, tone), make("p", {}, why), make("p", {}, what),
     steps.length ? make("ol", {}, ...steps.map((step) => make("li", {}, step.text, ...(step.code ? [" ", ...copied(step.code)] : [])))) : null);
 }
 
@@ -76,12 +109,13 @@ let chosen = "";
 
 function showFilter(filter) {
   filter.id = chosen;
-  filter.state = stateOf(filter);
   at("filter-title").replaceChildren("Filter ", shownKey(filter), filter.database ? ` in database ${filter.database}` : "");
   // A button that was just pressed, or has the focus, stays.
   if (at("filter-tools").dataset.of !== chosen) at("filter-tools").replaceChildren(copyButton(quoted(filter), "the key"));
   at("filter-tools").dataset.of = chosen;
-  at("filter-advice").replaceChildren(adviceOf(filter));
+  // Drawn again only if it has changed, so that a button can be pressed.
+  const advice = adviceOf(filter);
+  if (at("filter-advice").firstChild?.textContent.replaceAll("Copied", "Copy") !== advice.textContent) at("filter-advice").replaceChildren(advice);
   at("filter-facts").replaceChildren(...factsOf(filter));
   // A table of figures that is being read stays.
   if (!at("filter-charts").querySelector("details[open]"))
@@ -142,8 +176,9 @@ addEventListener("hashchange", choose);
 // --- all of it
 
 repeat(() => attempt(async () => {
-  showServer(await ask("/api/server"));
-  showFilters(await ask("/api/filters"));
+  const server = await ask("/api/server");
+  showServer(server);
+  showFilters(await ask("/api/filters"), server);
   await askFilter();
 }));
 choose();

@@ -1,14 +1,14 @@
 // The table of filters. It holds any number of rows, and has elements only for those in view.
-import { KINDS, stateOf, STATES } from "./advice.js";
+import { KINDS, otherOf, STATES } from "./advice.js";
 import { make, stateMark, bar } from "./draw.js";
-import { bytes, count, exact, percent } from "./figures.js";
+import { bytes, count, duration, exact, percent } from "./figures.js";
 import { quoted, shownKey, shownText } from "./key.js";
 
 const ROW_HEIGHT = 52;  // as in page.css
 const SPARE = 6;  // rows above and below those in view
 
 // What the heads mean, for those whose word is short.
-const MEANINGS = { share: "Items, of those that it has room for", rate: "How often it wrongly says yes, now", asked: "The rate that was asked for", about: "Its kind, its database" };
+const MEANINGS = { share: "Items, of those that it has room for", rate: "How often it wrongly says yes, now", asked: "The rate that was asked for", about: "Its kind, its database, its deadline and its mirror" };
 
 // An overfilled filter has more items than it counts: those that it took for known ones by mistake.
 const share = (filter) => (filter.state === "overfilled" ? Math.max(filter.items, filter.estimate) : filter.items) / filter.capacity;
@@ -22,7 +22,13 @@ const COLUMNS = [
   { id: "bytes", title: "Memory", value: (filter) => filter.bytes, number: true },
   { id: "layers", title: "Layers", value: (filter) => filter.layers, number: true },
 ];
-const aboutOf = (filter) => [KINDS[filter.kind], filter.database === 0 ? "" : `database ${filter.database}`].filter(Boolean).join(", ");
+// Kind, database, deadline and mirror, as far as there are some.
+function aboutOf(filter) {
+  const mirror = filter.mirror;
+  return [KINDS[filter.kind], filter.database === 0 ? "" : `database ${filter.database}`,
+    filter.deadline === null ? "" : `expires in ${duration(Math.max(0, filter.deadline - Date.now()) / 1000)}`,
+    mirror ? `${mirror.state === "broken" ? "broken mirror" : "mirror"} ${mirror.role === "source" ? "to" : "of"} ${shownText(otherOf(filter))}` : ""].filter(Boolean).join(", ");
+}
 const compareText = (one, other) => (one < other ? -1 : one > other ? 1 : 0);
 
 export class Rows {
@@ -54,10 +60,10 @@ export class Rows {
   }
 
   get shownCount() { return this.#shown.length; }
+  get listedCount() { return this.#all.length; }
 
   set(filters) {
     for (const filter of filters) {
-      filter.state = stateOf(filter);
       filter.shown = shownText(filter);
       filter.lower = `${filter.key}\n${filter.shown}`.toLowerCase();
     }
@@ -148,7 +154,7 @@ export class Rows {
     row.of = filter;
     const tone = STATES[filter.state].tone;
     const [state, , about, room, rate, asked, memory, layers] = row.children;
-    state.replaceChildren(stateMark(filter.state, tone));
+    state.replaceChildren(stateMark(STATES[filter.state].word, tone));
     row.key.replaceChildren(shownKey(filter, true));
     row.key.title = quoted(filter);
     about.textContent = aboutOf(filter);

@@ -8,6 +8,12 @@ const SCHEMES = ["light", "dark"];
 
 // What is measured on the page: widths, and what is wider than the screen.
 function measure() {
+  const roomIn = (one) => one.getBoundingClientRect().width - parseFloat(getComputedStyle(one).paddingLeft) - parseFloat(getComputedStyle(one).paddingRight) + 0.05;
+  const widthIn = (one) => {
+    const range = document.createRange();
+    range.selectNodeContents(one);
+    return range.getBoundingClientRect().width;
+  };
   const list = document.getElementById("rows");
   const cells = (name) => [...document.querySelectorAll(`#rows tr.row ${name}`)].map((cell) => cell.getBoundingClientRect());
   const row = document.querySelector("#rows tr.row").getBoundingClientRect();
@@ -18,6 +24,8 @@ function measure() {
     keys: cells(".c-key").map((box) => box.width), right: Math.max(...cells("> *").map((box) => box.right)), edge: list.getBoundingClientRect().right,
     // The lines of a row: tops of its cells that differ by more than half a line.
     lines: new Set([".c-key", ".c-rate"].map((name) => Math.round((cells(name)[0].top + cells(name)[0].bottom) / 2 / 13))).size, row: row.height,
+    // Figures and heads that are cut.
+    cut: [...document.querySelectorAll("#rows tbody td:not(.c-about), #rows thead button")].filter((one) => one.clientWidth > 0 && widthIn(one) > roomIn(one)).map((one) => one.textContent),
     font: parseFloat(getComputedStyle(document.querySelector("#rows tr.row .c-rate")).fontSize),
   };
 }
@@ -36,6 +44,7 @@ async function fit({ open }) {
       assert.ok(seen.listScrolls <= seen.list && seen.right <= seen.edge, `the list, ${name}`);
       if (width < 700) assert.equal(seen.lines, 2, name);
       assert.ok(seen.font >= 12, name);
+      assert.deepEqual(seen.cut, [], name);
       await page.context().close();
     }
 }

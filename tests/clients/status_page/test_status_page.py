@@ -4,10 +4,8 @@ With SEPAL_SCREENSHOTS=FOLDER it tests nothing, and writes pictures of the page,
 """
 
 import json
-import math
 import os
 import pathlib
-import random
 import re
 import shlex
 import shutil
@@ -24,6 +22,7 @@ import client_test
 from client import Client
 from client_test import INSTALLED
 from daemon import free_port
+from overfilled import load_overfilled
 from programs import missing
 
 MODULES = INSTALLED / "status_page" / "node_modules"
@@ -50,20 +49,8 @@ class StatusPageTest(client_test.ClientTest):
         for first in range(0, count, 1000):
             self.client.call("BF.MADD", key, *("%s%d" % (prefix, i) for i in range(first, min(count, first + 1000))))
 
-    def make_overfilled(self):
-        """A filter as RedisBloom dumps it (include/sepal/bloom/foreign/redisbloom.hpp), with three quarters of its bits set: two times its room."""
-        bits_per_item = -math.log(0.01) / math.log(2) ** 2
-        size = (int(CAPACITY * bits_per_item) // 64 + 1) * 8
-        no_rounding, wide_hashes, no_scaling = 1, 4, 8
-        header = struct.pack("<QIII" + "QQQddIQB", CAPACITY, 1, no_rounding | wide_hashes | no_scaling, 2,
-                             size, 8 * size, CAPACITY, 0.01, bits_per_item, 7, CAPACITY, 0)
-        chance = random.Random(7)
-        bits = bytes(one | other for one, other in zip(chance.randbytes(size), chance.randbytes(size)))
-        self.client.call("BF.LOADCHUNK", "overfilled", 1, header)
-        self.client.call("BF.LOADCHUNK", "overfilled", 1 + size, bits)
-
     def make_filters(self):
-        self.make_overfilled()
+        load_overfilled(self.client, "overfilled", CAPACITY)
         for key, share in (("full", 1.1), ("filling", 0.9)):
             self.client.call("BF.RESERVE", key, "0.01", "1000", "NONSCALING")
             for i in range(int(1000 * share)):
@@ -98,7 +85,7 @@ class StatusPageTest(client_test.ClientTest):
                 client.call("BF.MADD", key, *range(place))
             for end in "ab":
                 client.call("BF.ADD", LONG + end, "x")
-        self.client.call("BF.RESERVE", "tiny", "0.000000001", "100000")
+        self.client.call("BF.RESERVE", "tiny", "0.000000001", "1000")
         self.client.call("BF.ADD", "tiny", "x")
 
     def test_the_page_in_a_browser(self):

@@ -1,0 +1,123 @@
+// What is wrong with the server and its filters: one line for one cause, the worst first, and what to do.
+import { STATES } from "./advice.js";
+import { bytes, count, duration, exact, percent } from "./figures.js";
+
+const NEAR = 0.9;  // of a limit
+const CERTIFICATE_DAYS = 21;
+const DAY = 86400;
+
+const many = (number, one, more) => `${exact(number)} ${number === 1 ? one : more}`;
+const recently = (recent) => (recent.seconds >= 290 ? "in the last 5 minutes" : `in the last ${duration(Math.max(1, recent.seconds))}`);
+
+function ofJournal({ journal, save, recent }) {
+  const causes = [];
+  if (!journal.accepting)
+    causes.push({ tone: "bad", what: `Changes are refused: ${journal.refusal}.${recent.adds_refused.journal ? ` ${many(recent.adds_refused.journal, "add was", "adds were")} refused ${recently(recent)}.` : ""}`,
+      advice: "Free room on the disk outside of the data directory, or enlarge it. The server notices by itself; a save ends it at once:", lines: ["SAVE"] });
+  // A cause that both have is told once.
+  else if (!save.ok) causes.push({ tone: "bad", what: `The last save failed: ${save.error}.`, advice: "Mend that: the disk may be full, or the directory not writable. Then save:", lines: ["SAVE"] });
+  return causes;
+}
+
+// Half as much again as is used, in whole units.
+function moreMemory(used) {
+  const unit = 2 ** 20;
+  return `${Math.ceil(1.5 * used / unit)}mb`;
+}
+
+function ofMemory({ memory, recent }) {
+  const refused = recent.adds_refused.memory;
+  if (!memory.limit || (memory.used <= NEAR * memory.limit && refused === 0)) return [];
+  const near = memory.used > NEAR * memory.limit;
+  const share = (first) => `${first} and keys take ${bytes(memory.used)}, ${percent(memory.used / memory.limit)} of ${memory.max ? "maxmemory" : "their share of the memory"}`;
+  const were = `${many(refused, "add was", "adds were")} refused ${recently(recent)} for lack of memory`;
+  // What was refused is told for some minutes. By then there may be room.
+  if (!near) return [{ tone: "warn", what: `${were}. ${share("Now filters")}.`, advice: "If more are refused, remove keys that are not needed, or raise maxmemory.", lines: [] }];
+  const what = `${share("Filters")}. ${refused ? `${were}.` : "At the limit, new filters and items are refused."}`;
+  const tone = refused || memory.used > 0.98 * memory.limit ? "bad" : "warn";
+  return memory.max && 1.5 * memory.used < 0.8 * memory.machine
+    ? [{ tone, what, advice: "Remove keys that are not needed, or raise the limit (also in sepald.toml, for the next start):", lines: [`CONFIG SET maxmemory ${moreMemory(memory.used)}`] }]
+    : [{ tone, what, advice: "Remove keys that are not needed, or give the machine more memory.", lines: [] }];
+}
+
+const areMany = (clients, clientsMax) => clients > NEAR * clientsMax;
+
+function ofLimits({ keys, keys_max: keysMax, clients, clients_max: clientsMax, recent }) {
+  const causes = [];
+  const keysRefused = recent.adds_refused.keys, turnedAway = recent.rejections.maxclients;
+  if (keys > NEAR * keysMax)
+    causes.push({ tone: keysRefused ? "bad" : "warn", what: `There are ${exact(keys)} keys of at most ${exact(keysMax)}.${keysRefused ? ` ${many(keysRefused, "add for a new key was", "adds for new keys were")} refused ${recently(recent)}.` : ""}`,
+      advice: "Remove keys that are not needed, or raise keys_max in sepald.toml and start sepald again.", lines: [] });
+  if (areMany(clients, clientsMax))
+    causes.push({ tone: turnedAway ? "bad" : "warn", what: `There are ${exact(clients)} connections of at most ${exact(clientsMax)}.${turnedAway ? ` ${many(turnedAway, "was", "were")} turned away ${recently(recent)}.` : ""}`,
+      advice: "Look for clients that open too many (CLIENT LIST), or raise the limit (also in sepald.toml, for the next start):", lines: [`CONFIG SET maxclients ${2 * clientsMax}`] });
+  return causes;
+}
+
+// Why the server turned something away, and what to do. What has a line of its own above is left out.
+export const REASONS = {
+  maxclients: ["connections turned away: there were as many as maxclients", "See which clients open many:", ["CLIENT LIST"]],
+  protected_mode: ["connections from other machines: there is no password", "Set requirepass in sepald.toml, and give clients the password.", []],
+  maxmemory_clients: ["connections closed: they did not read their replies, or sent too large requests", "See which clients have much unread (omem):", ["CLIENT LIST"]],
+  not_logged_in: ["connections closed: they sent too much before the login", "Let clients log in first.", []],
+  request_too_long: ["requests that were too long", "Let clients send fewer items at once.", []],
+  http_request: ["requests of HTTP to the port for Redis", "Give browsers and scrapers the http_port.", []],
+  acl_login: ["wrong passwords", "Give the client its password, or keep the address out. ACL LOG says which user and which address:", ["ACL LOG"]],
+  acl_command: ["commands that their user may not use", "Give the user the right (ACL SETUSER), or mend the client. ACL LOG says which user and which command:", ["ACL LOG"]],
+  acl_key: ["keys that their user may not use", "Give the user the right (ACL SETUSER), or mend the client. ACL LOG says which user and which key:", ["ACL LOG"]],
+  acl_tls_certificate: ["TLS certificates without a user", "Make the user (ACL SETUSER), or give the client another certificate. ACL LOG says which name it has:", ["ACL LOG"]],
+};
+export const HANDSHAKES = {
+  client_certificate: "certificate of the client missing or not valid", refused_by_client: "refused by the client, which does not trust the certificate", protocol: "not TLS, or too old",
+  closed: "the client went away", timeout: "too slow", displaced: "displaced by newer ones",
+};
+
+function ofRejections({ recent, clients, clients_max: clientsMax }) {
+  const causes = [];
+  const told = areMany(clients, clientsMax) ? "maxclients" : "";
+  for (const [reason, [what, advice, lines]] of Object.entries(REASONS))
+    if (recent.rejections[reason] > 0 && reason !== told) causes.push({ tone: "warn", what: `${recently(recent)}: ${count(recent.rejections[reason])} ${what}.`, advice, lines });
+  const failed = Object.entries(recent.failed_handshakes).filter(([, number]) => number > 0);
+  if (failed.length > 0)
+    causes.push({ tone: "warn", what: `${recently(recent)}: TLS handshakes failed: ${failed.map(([reason, number]) => `${HANDSHAKES[reason]} (${count(number)})`).join("; ")}.`,
+      advice: "Give these clients the certificate of your CA, and a certificate of their own if sepald asks for one.", lines: [] });
+  for (const cause of causes) cause.what = cause.what[0].toUpperCase() + cause.what.slice(1);
+  return causes;
+}
+
+function ofCertificate({ certificate }) {
+  if (!certificate) return [];
+  const left = certificate.not_after - Date.now() / 1000;
+  if (left > CERTIFICATE_DAYS * DAY) return [];
+  const until = new Date(1000 * certificate.not_after).toISOString().slice(0, 10);
+  return [{ tone: left <= 0 ? "bad" : "warn", what: left <= 0 ? `The TLS certificate has ended on ${until}: clients refuse it.` : `The TLS certificate ends in ${duration(left)}, on ${until}.`,
+    advice: "Replace its files, then send SIGHUP to sepald (systemctl reload sepald).", lines: [] }];
+}
+
+const OF_STATES = {
+  full: ["is full: it refuses new items.", "are full: they refuse new items.", "Replace it by a larger filter; items can also be removed from a cuckoo filter."],
+  overfilled: ["errs far more often than was asked for.", "err far more often than was asked for.", "Replace it by a larger filter."],
+  mirror_broken: ["has a broken mirror: its target lacks items.", "have broken mirrors: their targets lack items.", "Begin the mirror again with a larger target."],
+  filling: ["has little room left, and does not grow.", "have little room left, and do not grow.", "Prepare a larger filter."],
+};
+
+// `listed` are the filters of the list. The full target of a broken mirror is told with its source.
+function ofFilters({ filters, recent }, listed) {
+  const causes = [];
+  const told = (filter) => filter.mirror?.role === "target" && filter.mirror.state === "broken";
+  for (const [state, [one, more, advice]] of Object.entries(OF_STATES)) {
+    const all = listed.filter((filter) => filter.state === state), own = all.filter((filter) => !told(filter));
+    const number = (filters.states[state] ?? 0) - (all.length - own.length);
+    if (number <= 0) continue;
+    const refused = state === "full" && recent.adds_refused.full > 0 ? ` ${many(recent.adds_refused.full, "add was", "adds were")} refused ${recently(recent)}.` : "";
+    causes.push({ tone: STATES[state].tone, state, filters: own.slice(0, 3), number, what: `${many(number, `filter ${one}`, `filters ${more}`)}${refused}`,
+      advice: `${advice} Choose ${number === 1 ? "it" : "one"} to see the lines to send.`, lines: [] });
+  }
+  return causes;
+}
+
+// [{ tone, what, advice, lines, state?, number?, filters? }]
+export function troubles(server, listed) {
+  const all = [...ofJournal(server), ...ofMemory(server), ...ofLimits(server), ...ofFilters(server, listed), ...ofCertificate(server), ...ofRejections(server)];
+  return [...all.filter((cause) => cause.tone === "bad"), ...all.filter((cause) => cause.tone !== "bad")];
+}
