@@ -148,7 +148,13 @@ std::vector<std::string> FilterWatch::next_keys() {
 void FilterWatch::judge(const std::string& key) {
   const auto look = begin_look(walk_->database, key);
   if (!look) return;
-  const command::SeenFilter seen = look(judged_bytes_max).seen;
+  command::SeenFilter seen = look(judged_bytes_max).seen;
+  if (command::state_of(seen) == command::FilterState::overfilled) {
+    // A small sample may be wrong about a low rate.
+    const auto closer_look = begin_look(walk_->database, key);
+    if (!closer_look) return;
+    seen = closer_look(watched_bytes_max).seen;
+  }
   const command::FilterState state = command::state_of(seen);
   walk_->counts.count(seen.kind, state);
   if (key.size() > watched_key_bytes_max || !matches(options_.pattern, key)) return;

@@ -130,8 +130,9 @@ double items_from(const LayerPlan& plan, double fill) {
 // as independent.
 constexpr std::uint64_t overlapping_bits_max = std::uint64_t{1} << 17;
 // How many words the measurement may combine, for all layers of a filter. It tests 64 items with as many
-// words as an item has probes.
+// words as an item has probes. It may combine so many for each byte that it may read: a short look stays one.
 constexpr std::uint64_t combined_words_max = std::uint64_t{1} << 21;
+constexpr std::uint64_t combined_words_a_byte = 4;
 
 // SplitMix64, whose state the caller keeps.
 std::uint64_t next_random(std::uint64_t& state) {
@@ -260,13 +261,15 @@ FilterMeasure measure(std::span<const LayerPlan> layers, const ReadBits& read, s
   FilterMeasure sum;
   double absent_logarithm = 0;  // of the share of absent items that all layers call absent
   std::uint64_t bytes_left = bytes_max;
+  const std::uint64_t combined_max =
+      std::min(bytes_max, combined_words_max / combined_words_a_byte) * combined_words_a_byte;
   for (std::size_t index = 0; index < layers.size(); ++index) {
     // Older layers are mostly smaller. What they leave of their share is for the younger ones.
     const std::uint64_t share = bytes_left / (layers.size() - index);
     const LayerPlan& plan = layers[index];
     const LayerMeasure layer =
         measure_layer({.plan = plan, .read = read, .index = index},
-                      {.bytes_max = share, .combined_max = combined_words_max / layers.size()});
+                      {.bytes_max = share, .combined_max = combined_max / layers.size()});
     bytes_left -= std::min({plan.byte_count(), share, bytes_left});
     sum.bits += plan.layout == Layout::client ? plan.client_bits().bit_count : plan.bit_count();
     sum.bits_set += layer.bits_set;

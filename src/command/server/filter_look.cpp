@@ -155,7 +155,7 @@ FilterLook look_at(const bloom::WindowFilter& filter, FilterDetail detail, const
   return done(std::move(detail));
 }
 
-std::optional<SeenMirror> mirror_of(const keyspace::Mirrors& mirrors, const value::Value& filter) {
+std::optional<SeenMirror> seen_mirror(const keyspace::Mirrors& mirrors, const value::Value& filter) {
   const keyspace::Mirrors::Link* const link = mirrors.empty() ? nullptr : mirrors.of(filter);
   if (link == nullptr) return std::nullopt;
   const bool is_source = link->source == &filter;
@@ -189,7 +189,7 @@ FilterLook look_at_filter(const keyspace::Keyspace& keyspace, keyspace::Database
   detail.seen.key_bytes = key.key;
   detail.seen.kind = found->kind();
   detail.seen.deadline = deadline;
-  detail.seen.mirror = mirror_of(keyspace.mirrors(), *found);
+  detail.seen.mirror = seen_mirror(keyspace.mirrors(), *found);
   const Now both{.wall = now, .steady = steady_now};
   const auto looked = [&](auto* filter) {
     return look_at(*filter, std::move(detail), keyspace.options(), both);

@@ -37,7 +37,7 @@ std::uint64_t grown_by(std::uint64_t then, std::uint64_t now) {
   return now >= then ? now - then : now;
 }
 
-double seconds_between(SteadyTime then, SteadyTime now) {
+double seconds_apart(SteadyTime then, SteadyTime now) {
   return std::chrono::duration<double>(now - then).count();
 }
 
@@ -59,12 +59,14 @@ std::uint64_t calls_in(const Buckets& buckets) {
 
 template <class Buckets>
 void write_percentiles(const Buckets& buckets, metrics::JsonWriter& to) {
-  constexpr double nanoseconds_a_second = 1e9;
   for (const auto& [name, share] : {std::pair("p50", 0.5), std::pair("p99", 0.99)}) {
     to.name(name);
-    calls_in(buckets) == 0
-        ? to.null()
-        : to.number(static_cast<double>(percentile_of(buckets, share)) / nanoseconds_a_second);
+    if (calls_in(buckets) == 0) {
+      to.null();
+      continue;
+    }
+    const auto nanoseconds = static_cast<std::chrono::nanoseconds::rep>(percentile_of(buckets, share));
+    to.number(std::chrono::duration<double>(std::chrono::nanoseconds(nanoseconds)).count());
   }
 }
 
@@ -118,7 +120,7 @@ void Recent::write_counts(const Services& services, SteadyTime now, metrics::Jso
   const auto then = first_since(counts_, now - counts_age_max);
   const bool known = then != counts_.end();
   to.name("recent").begin_object();
-  to.name("seconds").number(known ? seconds_between(then->at, now) : 0.0);
+  to.name("seconds").number(known ? seconds_apart(then->at, now) : 0.0);
   std::size_t at = 0;
   for (const CounterList& list : lists) {
     if (!list.lone) to.name(list.name).begin_object();
@@ -155,7 +157,7 @@ void Recent::write_times(const Services& services, SteadyTime now, metrics::Json
   std::ranges::stable_sort(called, std::ranges::greater(), &Called::slow);
   called.resize(std::min(called.size(), commands_max));
   to.name("latency").begin_object();
-  to.name("seconds").number(then == times_.end() ? 0.0 : seconds_between(then->at, now));
+  to.name("seconds").number(then == times_.end() ? 0.0 : seconds_apart(then->at, now));
   write_percentiles(all, to);
   to.name("commands").begin_array();
   for (const Called& each : called) {

@@ -59,6 +59,20 @@ TEST_CASE("a RedisBloom layer whose bits are all set says maybe to all items") {
   CHECK(measured.item_estimate < 1e9);
 }
 
+// A layer of double hashing that is so small is not read alone: items are tested.
+TEST_CASE("a short look at a small RedisBloom layer is as right as it has to be") {
+  const auto filter = test::redisbloom_filter({.error_rate = 0.01, .capacity = 1000});
+  for (int i = 0; i < 1000; ++i) {
+    const std::string text = std::to_string(i);
+    const std::string_view item = text;
+    bool added = false;
+    REQUIRE(filter->try_add({&item, 1}, {&added, 1}, nullptr));
+  }
+  const double rate = measure_whole(*filter).false_positive_rate;
+  constexpr std::uint64_t short_bytes = std::uint64_t{16} << 10;
+  CHECK(measure(filter->layers(), short_bytes).false_positive_rate == Approx(rate).epsilon(0.1));
+}
+
 TEST_CASE("one item is measured as one item") {
   const auto filter = Filter::create({.capacity = 1000, .seed = 5}, plenty);
   REQUIRE(filter);
