@@ -99,6 +99,8 @@ class DebianTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_the_programs_are_hardened(self):
+        if ON_DEBIAN_13:
+            self.skipTest("debian13.py builds a type that is optimised less, and not hardened")
         for path in PROGRAMS:
             with self.subTest(path):
                 printed = systems.run("readelf", "--wide", "--file-header", "--program-headers", "--dynamic", "--dyn-syms", self.files / path)
