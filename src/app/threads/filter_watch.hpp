@@ -88,9 +88,9 @@ class FilterWatch {
     Changes begun_at;
     std::uint32_t database = 0;
     std::uint64_t cursor = 0;
-    command::FilterCounts counts;
-    Candidates troubled;
-    Candidates largest;
+    command::FilterCounts counts{};
+    Candidates troubled{};
+    Candidates largest{};
   };
   using Histories = std::map<Place, FilterHistory>;
 

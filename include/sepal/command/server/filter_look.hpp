@@ -39,8 +39,8 @@ struct SeenMirror {
 // member is nothing where a filter of this kind has no such figure.
 struct SeenFilter {
   std::uint32_t database = 0;
-  std::string key;        // valid UTF-8 (metrics::printable)
-  std::string key_bytes;  // as it is
+  std::string key{};        // valid UTF-8 (metrics::printable)
+  std::string key_bytes{};  // as it is
   value::Kind kind = value::Kind::bloom;
   std::uint64_t capacity = 0;  // items
   std::uint64_t item_count = 0;
@@ -52,13 +52,13 @@ struct SeenFilter {
   double fill =
       0;  // the share of its bits that are set, of its slots that are taken, or of its room that items have
   double false_positive_rate = 0;  // now
-  std::optional<double> rate_asked;
-  std::optional<double> item_estimate;         // different items that a Bloom filter was given
-  std::optional<std::uint64_t> removed_count;  // items that were removed from one that deletes
-  std::optional<double> seconds_until_full;
-  std::optional<bloom::Usage::Sums> usage;  // of a big Bloom filter
+  std::optional<double> rate_asked{};
+  std::optional<double> item_estimate{};         // different items that a Bloom filter was given
+  std::optional<std::uint64_t> removed_count{};  // items that were removed from one that deletes
+  std::optional<double> seconds_until_full{};
+  std::optional<bloom::Usage::Sums> usage{};  // of a big Bloom filter
   keyspace::Deadline deadline = keyspace::no_deadline;
-  std::optional<SeenMirror> mirror;
+  std::optional<SeenMirror> mirror{};
 };
 
 // What metrics and page call a kind of filter: "bloom", "cuckoo", "redisbloom_cuckoo", "window".

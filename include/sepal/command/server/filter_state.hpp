@@ -59,9 +59,9 @@ struct FilterCounts {
 
 // What the last looks have found.
 struct FiltersSeen {
-  std::vector<SeenFilter> filters;      // of all, those that are shown
-  FilterCounts counts;                  // of all
-  std::optional<SteadyTime> judged_at;  // when the last whole look at all filters ended; nothing: none has
+  std::vector<SeenFilter> filters{};      // of all, those that are shown
+  FilterCounts counts{};                  // of all
+  std::optional<SteadyTime> judged_at{};  // when the last whole look at all filters ended; nothing: none has
 };
 
 }  // namespace sepal::command
