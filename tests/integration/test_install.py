@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -151,6 +152,25 @@ class ServiceTest(unittest.TestCase):
                                                      "RuntimeDirectory=sepal", "WorkingDirectory=/var/lib/sepal"})
         self.assertEqual(folders("sepald@.service"), {"ExecStart=/usr/bin/sepald --config /etc/sepal/%i.toml --dir /var/lib/sepald-%i",
                                                       "StateDirectory=sepald-%i", "RuntimeDirectory=sepald-%i", "WorkingDirectory=/var/lib/sepald-%i"})
+
+    def test_a_backup_takes_no_other_server_than_its_own(self):
+        """The usual address is that of sepald. Another server needs a file with its own."""
+        unit = (ROOT / "config/sepal-backup@.service").read_text()
+        line = re.search(r"^ExecStartPre=\+(.*)$", unit, re.M).group(1)
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="sepal-test-"))
+        self.addCleanup(shutil.rmtree, folder)
+
+        def check(name):
+            words = [word.replace("$$", "$").replace("/etc/sepal/", "%s/" % folder).replace("%i", name) for word in shlex.split(line)]
+            done = run(*words)
+            return done.returncode, done.stdout + done.stderr
+        refusal = (1, "the backup of second needs the file %s/second.backup with a line such as SEPAL_SERVER=redis://127.0.0.1:6380\n" % folder)
+        self.assertEqual(check("sepald"), (0, ""))
+        self.assertEqual(check("second"), refusal)
+        (folder / "second.backup").write_text("SEPAL_KEEP=3\n#SEPAL_SERVER=redis://127.0.0.1:6380\n")
+        self.assertEqual(check("second"), refusal)
+        (folder / "second.backup").write_text("SEPAL_KEEP=3\nSEPAL_SERVER=redis://127.0.0.1:6380\n")
+        self.assertEqual(check("second"), (0, ""))
 
     def test_a_stop_has_the_time_that_sepald_takes(self):
         seconds = int(re.search(r"^TimeoutStopSec=(\d+)$", self.SERVICE.read_text(), re.M).group(1))

@@ -1,5 +1,6 @@
 """scripts/release refuses a version that its places do not agree on; docs/releases.md and debian/control say what the sources say."""
 
+import os
 import pathlib
 import re
 import shutil
@@ -50,8 +51,8 @@ class AgreementTest(unittest.TestCase):
         self.git("commit", "-q", "-m", "a release")
         self.git("tag", "-f", "v" + VERSION)
 
-    def check(self, *words):
-        return subprocess.run([self.folder / "scripts/release", *words], capture_output=True, text=True, check=False)
+    def check(self, *words, program=None, **options):
+        return subprocess.run([program or self.folder / "scripts/release", *words], capture_output=True, text=True, check=False, **options)
 
     def test_all_agree(self):
         done = self.check("--check")
@@ -83,6 +84,21 @@ class AgreementTest(unittest.TestCase):
         self.git("add", ".")
         self.git("commit", "-q", "-m", "late")
         self.assertEqual(self.check("--check").stdout, "git: HEAD has no tag v%s\n" % VERSION)
+
+    def test_the_folder_is_one_of_the_caller(self):
+        made = self.folder / "docs" / "made"
+        made.mkdir()
+        (made / "file").touch()
+        done = self.check("--rehearse", "made", cwd=made.parent)
+        self.assertEqual((done.returncode, done.stderr), (1, "scripts/release: %s is not empty\n" % made))
+
+    def test_a_sign_off_that_is_called_by_a_relative_name_finds_itself(self):
+        done = self.check("--rehearse", "--sign-off", "../made", program="./release", cwd=self.folder / "scripts", env=dict(os.environ, TMPDIR=str(self.folder)))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("FAILED  made twice", done.stdout)
+        # It has begun to make the files. There is no folder debian here.
+        self.assertRegex(done.stderr, r"/one/sepal-[^/]*/debian/changelog: No such file")
+        self.assertTrue((self.folder / "made").is_dir())
 
 
 class DocumentTest(unittest.TestCase):

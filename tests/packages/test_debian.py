@@ -233,7 +233,7 @@ class DebianTest(unittest.TestCase):
         inside("sepal", "verify", "/var/lib/sepal-backups/sepald/" + newest)
 
     def rotate_the_log(self):
-        inside("apt-get", "-q", "install", "-y", "--no-install-recommends", "logrotate", "procps")
+        inside("apt-get", "-q", "install", "-y", "--no-install-recommends", "logrotate")
         inside("install", "-d", "-m", "750", "-o", "sepal", "-g", "sepal", "/var/log/sepal")
         log = SYSTEM / "var/log/sepal/sepald.log"
         daemon = self.serve("--log-file", "/var/log/sepal/sepald.log", wait=False)
@@ -285,6 +285,11 @@ class DebianTest(unittest.TestCase):
         self.assertEqual(daemon.stop(), 0)
 
     def purge_it(self):
+        # A mount point is emptied, and stays.
+        self.assertNotEqual(list(DATA.iterdir()), [])
+        systems.run("unshare", "--mount", "sh", "-ec", 'mount --bind "$1/var/lib/sepal" "$1/var/lib/sepal"; chroot "$1" sh /var/lib/dpkg/info/sepal.postrm purge', "sh", SYSTEM)
+        self.assertEqual(list(DATA.iterdir()), [])
+        (DATA / "more").mkdir()
         wanted = [SYSTEM / "etc/systemd/system" / link for link in ("multi-user.target.wants/sepald@a.service", "timers.target.wants/sepal-backup@a.timer")]
         for link in wanted:
             link.parent.mkdir(exist_ok=True)
