@@ -90,6 +90,39 @@ class KeptBackupsTest(DaemonTest):
         self.assertLessEqual({*strange, *own}, set(self.names()))
         self.assertEqual(len(self.names()), len(strange) + len(own) + 1)
 
+    def test_a_folder_that_cannot_be_read_as_a_backup_stops_nothing(self):
+        os.makedirs(os.path.join(self.folder, "backup-20200101T000000Z", "SEED"))
+        for _ in range(3):
+            told = self.keep(1)
+        self.assertIn("left     backup-20200101T000000Z: ", told)
+        self.assertEqual(len(self.names()), 2)
+
+    def test_a_name_of_the_year_9999_is_refused_at_once(self):
+        os.makedirs(os.path.join(self.folder, "backup-99991231T235959Z"))
+        self.assertIn("has a name of the year 9999", self.keep(1, status=1))
+        self.assertEqual(self.names(), ["backup-99991231T235959Z"])
+
+    def test_a_seed_of_the_settings_changes_nothing(self):
+        self.daemon.stop()
+        self.data = os.path.join(self.directory, "seeded")
+        self.daemon = self.start("--seed", "7", directory=self.data)
+        with Client.of(self.daemon) as client:
+            client.call("BF.ADD", "a", "1")
+        for _ in range(3):
+            self.keep(2)
+        self.assertEqual(len(self.names()), 2)
+        restored = os.path.join(self.directory, "restored")
+        done = sepal("restore", os.path.join(self.folder, self.names()[-1]), "--dir", restored)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.daemon.stop(), 0)
+        for folder in (self.data, restored):
+            done = sepal("backup", "--dir", folder, folder + "-copy")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        # An earlier version wrote no SEED there.
+        os.remove(os.path.join(self.data, "SEED"))
+        done = sepal("backup", "--dir", self.data, os.path.join(self.directory, "older"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def changed_backup(self, path, name):
         done = sepal("backup", "--from", self.address(), path)
         self.assertEqual(done.returncode, 0, done.stderr)

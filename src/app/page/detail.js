@@ -9,7 +9,7 @@ function linksOf(filter) {
   const facts = [["Expires", filter.deadline === null ? "never" : `in ${duration(Math.max(0, filter.deadline - Date.now()) / 1000)}, ${timeAt(filter.deadline)}`]];
   if (!filter.mirror) return facts;
   const other = otherOf(filter), { role, state, reason, items } = filter.mirror;
-  const link = make("a", { href: `#filter=${idOf(other)}` }, shownKey(other));
+  const link = other.key === null ? shownKey(other) : make("a", { href: `#filter=${idOf(other)}` }, shownKey(other));
   return [...facts, [role === "source" ? "Mirrored to" : "Mirror of", link], ["The mirror is", reason ? `${state}: ${reason}` : state], ["Items mirrored", exact(items)]];
 }
 

@@ -60,10 +60,13 @@ export function piecesOf(bytes) {
 }
 
 const EMPTY = "(empty key)";
+// The operator's pattern leaves it out.
+const HIDDEN = "(a key that is not shown)";
 const ALL_PLAIN = /^[!-[\]-~]+$/;
 
 // The text of shownKey().
 export function shownText(filter) {
+  if (filter.key === null) return HIDDEN;
   if (filter.key === "") return EMPTY;
   return filter.key_encoded === null && ALL_PLAIN.test(filter.key) ? filter.key : piecesOf(bytesOf(filter)).map((piece) => piece.text).join("");
 }
@@ -86,6 +89,7 @@ function cut(pieces) {
 
 // The element of a key. With `cuts`, the middle of a long key may be cut where the room is small.
 export function shownKey(filter, cuts = false) {
+  if (filter.key === null) return make("span", { class: "key-text none-there" }, HIDDEN);
   const pieces = piecesOf(bytesOf(filter));
   if (pieces.length === 0) return make("span", { class: "key-text none-there" }, EMPTY);
   const all = make("span", { class: "key-text", dir: "ltr" });
@@ -100,6 +104,7 @@ export function shownKey(filter, cuts = false) {
 
 // A key as redis-cli reads it.
 export function quoted(filter, suffix = "") {
+  if (filter.key === null) return "KEY";
   if (filter.key_encoded === null && /^[\w:.\-{}@/]+$/.test(filter.key)) return filter.key + suffix;
   const text = [...bytesOf(filter)].map((code) => {
     if (code === 34 || code === 92) return "\\" + String.fromCharCode(code);

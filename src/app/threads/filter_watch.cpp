@@ -80,15 +80,22 @@ std::vector<FilterHistory::Point> FilterWatch::history_of(std::uint32_t database
 std::optional<command::FilterDetail> FilterWatch::look_at(std::uint32_t database,
                                                           const std::string& key) const {
   // A key that the metrics leave out is not shown here either (decisions/0029).
-  if (key.size() > watched_key_bytes_max || !matches(options_.pattern, key)) return std::nullopt;
+  if (!command::is_shown(options_.pattern, key)) return std::nullopt;
   const auto look = begin_look(database, key);
   if (!look) return std::nullopt;
   command::FilterDetail detail = look(watched_bytes_max);
+  hide_keys(detail.seen);
   for (const FilterHistory::Point& point : history_of(database, key))
     detail.history.push_back({.age_seconds = std::chrono::duration<double>(Clock::now() - point.at).count(),
                               .fill = point.fill,
                               .false_positive_rate = point.false_positive_rate});
   return detail;
+}
+
+// The pattern leaves out the other end of a mirror as well.
+void FilterWatch::hide_keys(command::SeenFilter& seen) const {
+  if (seen.mirror && seen.mirror->other && !command::is_shown(options_.pattern, *seen.mirror->other))
+    seen.mirror->other.reset();
 }
 
 void FilterWatch::run() {
@@ -117,9 +124,10 @@ void FilterWatch::walk_until(SteadyTime until) {
   if (!walk_) {
     // Read before the walk: what changes during it leads to another walk.
     const Changes now = changes();
-    // A filter that forgets changes by the clock, too.
-    const bool forgets = counts_.of(value::Kind::window) != 0;
-    if (judged_at_ && now == judged_ && !forgets) return;
+    // Filters that forget change by the clock, too, and so does the time at which one will be full.
+    const bool by_clock =
+        counts_.of(value::Kind::window) != 0 || counts_.of(command::FilterState::filling) != 0;
+    if (judged_at_ && now == judged_ && !by_clock) return;
     walk_.emplace(Walk{.begun_at = now});
   }
   while (walk_->database < keyspace::database_count) {
@@ -157,7 +165,7 @@ void FilterWatch::judge(const std::string& key) {
   }
   const command::FilterState state = command::state_of(seen);
   walk_->counts.count(seen.kind, state);
-  if (key.size() > watched_key_bytes_max || !matches(options_.pattern, key)) return;
+  if (!command::is_shown(options_.pattern, key)) return;
   const Candidate candidate{.state = state, .byte_count = seen.byte_count, .place = {walk_->database, key}};
   keep(walk_->largest, candidate, is_larger);
   if (command::is_trouble(state)) keep(walk_->troubled, candidate, is_worse);
@@ -195,6 +203,7 @@ void FilterWatch::measure_all() {
     const auto look = begin_look(database, key);
     if (!look) continue;
     seen->filters.push_back(look(watched_bytes_max).seen);
+    hide_keys(seen->filters.back());
     if (!pause_after(Clock::now() - begun)) return;
   }
   std::ranges::sort(seen->filters, stands_before);

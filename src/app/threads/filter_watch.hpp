@@ -33,9 +33,6 @@
 
 namespace sepal::app {
 
-// The longest key that is shown. Keys stand in every line of the metrics.
-inline constexpr std::size_t watched_key_bytes_max = 256;
-
 // Synchronised. Owns a thread.
 class FilterWatch {
  public:
@@ -47,9 +44,9 @@ class FilterWatch {
     std::chrono::milliseconds round_min{2000};
     // A number that rises with each change of a value that the keyspace does not count (Keyspace::changes).
     // Inside the gate. Empty: each round may find changes.
-    std::function<std::uint64_t()> value_changes;
+    std::function<std::uint64_t()> value_changes{};
     // The thread calls it about so often, outside the gate. It may be empty.
-    std::function<void()> tick;
+    std::function<void()> tick{};
     std::chrono::nanoseconds tick_interval{0};
   };
 
@@ -98,6 +95,7 @@ class FilterWatch {
   void walk_until(SteadyTime until);
   [[nodiscard]] std::vector<std::string> next_keys();
   void judge(const std::string& key);
+  void hide_keys(command::SeenFilter& seen) const;
   template <class Before>
   void keep(Candidates& all, const Candidate& candidate, const Before& before) const;
   void end_walk();

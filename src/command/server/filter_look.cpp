@@ -1,4 +1,5 @@
 #include <sepal/base/assert.hpp>
+#include <sepal/base/glob.hpp>
 #include <sepal/command/server/filter_look.hpp>
 #include <sepal/cuckoo/foreign/redis_filter.hpp>
 #include <sepal/cuckoo/foreign/redis_measure.hpp>
@@ -166,6 +167,10 @@ std::optional<SeenMirror> seen_mirror(const keyspace::Mirrors& mirrors, const va
 }
 
 }  // namespace
+
+bool is_shown(std::string_view pattern, std::string_view key) {
+  return key.size() <= shown_key_bytes_max && matches(pattern, key);
+}
 
 std::string_view name_of_filter(Kind kind) {
   switch (kind) {

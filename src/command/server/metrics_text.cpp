@@ -287,13 +287,17 @@ void append_server_metrics(const Services& services, const MetricsMoment& moment
 }
 
 std::uint64_t value_changes(const Services& services) {
-  return sum_of(services, &WorkerStats::items_added) + sum_of(services, &WorkerStats::items_removed) +
-         sum_of(services, &WorkerStats::other_changes);
+  std::uint64_t changes = sum_of(services, &WorkerStats::items_added) +
+                          sum_of(services, &WorkerStats::items_removed) +
+                          sum_of(services, &WorkerStats::other_changes);
+  for (const Rejection& one : refused_adds(services)) changes += one.count;
+  return changes;
 }
 
 void append_filter_metrics(const FiltersSeen& seen, Exposition& to) {
   to.gauge("sepal_filters", "All filters, by state: each has the worst one that holds for it");
-  for (std::size_t at = 0; at < filter_state_count; ++at)
+  // None before the first look at all has ended: zeros would say that all is well.
+  for (std::size_t at = 0; seen.judged_at && at < filter_state_count; ++at)
     to.sample({{"state", name_of_state(static_cast<FilterState>(at))}}, seen.counts.by_state[at]);
   const std::vector<SeenFilter>& filters = seen.filters;
   to.gauge("sepal_filter_info", "What kind of filter it is; always 1");

@@ -141,6 +141,12 @@ void write_key(std::string_view name, std::string_view key, JsonWriter& to) {
   metrics::printable(key) == key ? to.null() : to.text(percent_encoded(key));
 }
 
+// Both are null for a key that is not shown.
+void write_key(std::string_view name, const std::optional<std::string>& key, JsonWriter& to) {
+  if (key) return write_key(name, std::string_view(*key), to);
+  to.name(name).null().name(std::string(name) + "_encoded").null();
+}
+
 std::string_view name_of_mirror(keyspace::MirrorState state) {
   return state == keyspace::MirrorState::whole ? "whole" : "broken";
 }
@@ -152,14 +158,17 @@ void write_mirror(const SeenMirror& mirror, JsonWriter& to) {
   to.name("items").number(mirror.items).end_object();
 }
 
-void write_mirrors(const Services& services, JsonWriter& to) {
+void write_mirrors(const Services& services, std::string_view pattern, JsonWriter& to) {
   const keyspace::Mirrors& mirrors = services.keyspace.mirrors();
+  const auto shown = [&](const std::string& key) {
+    return is_shown(pattern, key) ? std::optional(key) : std::nullopt;
+  };
   to.name("mirrors").begin_array();
   mirrors.for_each([&](const keyspace::Mirrors::Link& link) {
     const keyspace::Mirror& mirror = link.mirror;
     to.begin_object().name("database").number(std::uint64_t{mirror.database});
-    write_key("source", mirror.source, to);
-    write_key("target", mirror.target, to);
+    write_key("source", shown(mirror.source), to);
+    write_key("target", shown(mirror.target), to);
     to.name("state").text(name_of_mirror(mirror.state)).name("reason").text(reason_of(mirror.state));
     to.name("items").number(keyspace::items_mirrored(link)).end_object();
   });
@@ -351,7 +360,7 @@ std::string server_json(const Services& services, const MetricsMoment& moment, c
   write_save(services, moment, to);
   write_rejections(services, to);
   write_certificate(moment, to);
-  write_mirrors(services, to);
+  write_mirrors(services, watched.pattern, to);
   recent.write(services, moment.steady_now, to);
   write_watched(watched, moment.steady_now, to);
   to.end_object();

@@ -144,14 +144,12 @@ class DataDirectory::Implementation {
   }
 
   Result<void> find_seed(std::uint64_t seed_drawn, std::optional<std::uint64_t> seed_fixed) {
-    if (seed_fixed) {
-      seed_ = *seed_fixed;
-      return {};
-    }
     const auto seed = read_seed(disk_, directory_);
-    if (!seed) return seed.error();
-    seed_ = seed->value_or(seed_drawn);
-    if (*seed) return {};
+    // A seed that the operator names counts, also where the file cannot be read.
+    if (!seed && !seed_fixed) return seed.error();
+    seed_ = seed_fixed.value_or(seed ? seed->value_or(seed_drawn) : 0);
+    if (!seed || *seed) return {};
+    // The file is written in any case: it also tells a data directory and its copies from others.
     const std::string line = seed_line(seed_drawn);
     return replace_file(disk_, directory_ / "SEED", format::bytes_of(std::string_view(line)));
   }

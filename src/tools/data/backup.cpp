@@ -146,10 +146,13 @@ Result<void> require_seed(Disk& disk, const Path& folder, std::string_view kind)
   if (!there) return there.error();
   if (!*there) return fail(Errc::not_found, "there is no folder " + folder.string());
   if (auto none = storage::require_no_begun_restore(disk, folder); !none) return none;
-  // Every data directory has a SEED from its first start on, also one without a generation.
-  const auto seed = disk.exists(folder / "SEED");
-  if (!seed) return seed.error();
-  if (*seed) return {};
+  // Every data directory has a SEED from its first start on, also one without a generation. An earlier
+  // version wrote none where the setting named the seed.
+  for (const char* const name : {"SEED", "CURRENT"}) {
+    const auto present = disk.exists(folder / name);
+    if (!present) return present.error();
+    if (*present) return {};
+  }
   return fail(Errc::not_found, folder.string() + " is no " + std::string(kind) + ": it has no SEED");
 }
 

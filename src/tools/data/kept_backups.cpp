@@ -61,15 +61,14 @@ bool is_plain_folder(const Path& path) {
   return std::filesystem::symlink_status(path, code).type() == std::filesystem::file_type::directory;
 }
 
-// Whether the folder is a backup of the data directory with this SEED, and nothing more.
-Result<bool> is_backup_of(Disk& disk, const Path& path, const std::string& seed) {
+// Whether the folder is a backup of the data directory with this SEED, and nothing more. What cannot be read
+// is none.
+bool is_backup_of(Disk& disk, const Path& path, const std::string& seed) {
   if (!is_plain_folder(path)) return false;
   const auto names = disk.list(path);
-  if (!names) return names.error();
-  if (!std::all_of(names->begin(), names->end(), belongs_in_backup)) return false;
-  if (std::find(names->begin(), names->end(), "SEED") == names->end()) return false;
+  if (!names || !std::all_of(names->begin(), names->end(), belongs_in_backup)) return false;
   const auto own = seed_line(disk, path);
-  return own ? Result<bool>(*own == seed) : own.error();
+  return own && *own == seed;
 }
 
 // Removes a folder of the form .partial, unless a program uses it.
@@ -118,7 +117,11 @@ Result<KeptBackups> KeptBackups::open(Path folder, WallTime now) {
       if (auto removed = remove_unfinished(disk, folder / name); !removed) return removed.error();
     }
   }
-  kept.next_ = folder / name_at(next);
+  const std::string name = name_at(next);
+  if (!time_in(name))
+    return fail(Errc::out_of_range,
+                folder.string() + " has a name of the year 9999, behind which no other stands: move it away");
+  kept.next_ = folder / name;
   kept.folder_ = std::move(folder);
   return kept;
 }
@@ -133,9 +136,7 @@ Result<KeptReport> KeptBackups::remove_old(std::size_t keep) {
   KeptReport report;
   for (const std::string& name : *names) {
     if (!time_in(name)) continue;
-    const auto is_own = is_backup_of(*disk_, folder_ / name, *seed);
-    if (!is_own) return is_own.error();
-    if (!*is_own) {
+    if (!is_backup_of(*disk_, folder_ / name, *seed)) {
       report.strange.push_back(name);
     } else if (report.kept < keep) {
       ++report.kept;

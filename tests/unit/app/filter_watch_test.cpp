@@ -88,12 +88,28 @@ TEST_CASE("the watch sees filters come, change and go") {
   REQUIRE(test::eventually([&] { return keys_of(watch) == std::vector<std::string>{"a"}; }));
 }
 
+TEST_CASE("the watch leaves out the other end of a mirror, if its key does not match") {
+  World world;
+  for (const char* const key : {"user:1", "user:2", "user:3", "secret"}) world.create(key, 1000);
+  {
+    const GateClosed closed(world.gate);
+    REQUIRE(world.keyspace.begin_mirror({.database = 0, .source = "user:1", .target = "secret"}));
+    REQUIRE(world.keyspace.begin_mirror({.database = 0, .source = "user:2", .target = "user:3"}));
+  }
+  const FilterWatch watch(world.gate, 1, world.keyspace, {.pattern = "user:*", .round_min = 1ms});
+  REQUIRE(test::eventually([&] { return watch.seen()->filters.size() == 3; }));
+  const auto seen = watch.seen();
+  for (const command::SeenFilter& filter : seen->filters)
+    CHECK(filter.mirror->other.has_value() == (filter.key != "user:1"));
+  CHECK_FALSE(watch.look_at(0, "user:1")->seen.mirror->other);
+}
+
 TEST_CASE("the watch leaves out keys that do not match, and keys that are too long") {
   World world;
   world.create("user:1", 1000);
   world.create("other", 1000);
-  world.create("user:" + std::string(watched_key_bytes_max - 5, 'x'), 500);
-  world.create("user:" + std::string(watched_key_bytes_max - 4, 'x'), 500);
+  world.create("user:" + std::string(command::shown_key_bytes_max - 5, 'x'), 500);
+  world.create("user:" + std::string(command::shown_key_bytes_max - 4, 'x'), 500);
   world.create("user:\xff", 200);
   const FilterWatch watch(world.gate, 1, world.keyspace, {.pattern = "user:*", .round_min = 1ms});
   REQUIRE(test::eventually([&] { return watch.seen()->filters.size() == 3; }));
@@ -213,7 +229,7 @@ TEST_CASE("the watch looks at one filter, which has a history once it was seen")
   CHECK(detail->history.front().fill == 0);
   CHECK_FALSE(watch.look_at(0, "seen:a"));
   CHECK_FALSE(watch.look_at(0, "other"));
-  CHECK_FALSE(watch.look_at(2, "seen:" + std::string(watched_key_bytes_max, 'x')));
+  CHECK_FALSE(watch.look_at(2, "seen:" + std::string(command::shown_key_bytes_max, 'x')));
 }
 
 }  // namespace filter_watch_test

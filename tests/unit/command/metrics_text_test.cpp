@@ -181,6 +181,11 @@ TEST_CASE("the metrics count all filters by state") {
   seen.counts.count(value::Kind::cuckoo, FilterState::fine);
   metrics::Exposition exposition(metrics::Format::prometheus);
   append_filter_metrics(seen, exposition);
+  // Before the first look at all filters has ended, zeros would say that all is well.
+  CHECK(std::move(exposition).finish().find("sepal_filters{") == std::string::npos);
+  exposition = metrics::Exposition(metrics::Format::prometheus);
+  seen.judged_at = SteadyTime();
+  append_filter_metrics(seen, exposition);
   const std::string text = std::move(exposition).finish();
   for (const char* line : {"sepal_filters{state=\"full\"} 2", "sepal_filters{state=\"overfilled\"} 0",
                            "sepal_filters{state=\"mirror_broken\"} 0", "sepal_filters{state=\"filling\"} 0",

@@ -25,10 +25,15 @@ namespace sepal::command {
 inline constexpr value::Kind filter_kinds[] = {value::Kind::bloom, value::Kind::cuckoo,
                                                value::Kind::redis_cuckoo, value::Kind::window};
 
+// Longer keys are on no page and in no metric.
+inline constexpr std::size_t shown_key_bytes_max = 256;
+// Whether a key may be shown. `pattern`: of the operator, as KEYS takes it.
+[[nodiscard]] bool is_shown(std::string_view pattern, std::string_view key);
+
 // The mirror of which a filter is an end.
 struct SeenMirror {
   bool is_source = false;
-  std::string other;  // the key of the other end, as it is
+  std::optional<std::string> other;  // the key of the other end, as it is; nothing: it is not shown
   keyspace::MirrorState state = keyspace::MirrorState::whole;
   std::uint64_t items = 0;  // new to the source since the mirror began
 

@@ -31,7 +31,8 @@ struct MetricsMoment {
 // Shared gate. Takes about a millisecond. Waits for no disk.
 void append_server_metrics(const Services& services, const MetricsMoment& moment, metrics::Exposition& to);
 
-// Changes of values that clients made and the keyspace does not count, since the start. Inside the gate.
+// Changes of values that clients made and the keyspace does not count, and refused adds, which may tell that
+// a filter is full; since the start. Inside the gate.
 [[nodiscard]] std::uint64_t value_changes(const Services& services);
 
 // Any thread.

@@ -17,9 +17,9 @@ namespace sepal::command {
 
 struct WatchedFilters {
   std::uint64_t filters_max = 0;
-  std::string_view pattern;
-  FilterCounts counts;
-  std::optional<SteadyTime> judged_at;  // as in FiltersSeen
+  std::string_view pattern = "*";  // as KEYS takes it
+  FilterCounts counts{};
+  std::optional<SteadyTime> judged_at{};  // as in FiltersSeen
 };
 
 // Shared gate. Takes about a millisecond. Waits for no disk.

@@ -89,7 +89,7 @@ class Filter final : public value::Value {
   [[nodiscard]] std::uint64_t identity() const { return identity_; }
 
   struct LayerFigures {
-    LayerPlan plan;
+    LayerPlan plan{};
     std::uint64_t items = 0;
     std::uint64_t removed = 0;  // as its cells count them; CF.COMPACT has no effect on that
     std::uint64_t cells = 0;
