@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -37,11 +38,10 @@ std::optional<Seconds> time_in(const std::string& name) {
 
 // What stands in a backup of `sepal backup`.
 bool belongs_in_backup(std::string_view name) {
-  for (const std::string_view whole : {"CURRENT", "SEED", "SYNCED"})
-    if (name == whole) return true;
-  for (const std::string_view begin : {"generation-", "journal-", "adopted-"})
-    if (name.starts_with(begin)) return true;
-  return false;
+  constexpr std::string_view whole[] = {"CURRENT", "SEED", "SYNCED"};
+  constexpr std::string_view begins[] = {"generation-", "journal-", "adopted-"};
+  return std::ranges::find(whole, name) != std::end(whole) ||
+         std::ranges::any_of(begins, [&](std::string_view begin) { return name.starts_with(begin); });
 }
 
 // The line in the SEED of a data directory, which a copy has too. It is drawn once, so two data directories
