@@ -15,7 +15,7 @@ export const inTrouble = (state) => STATES[state].tone !== "good";
 
 // What /api/... calls a kind, and what people call it.
 export const KINDS = { bloom: "Bloom filter", cuckoo: "cuckoo filter", redisbloom_cuckoo: "cuckoo filter of RedisBloom", window: "filter that forgets" };
-const deletes = (filter) => filter.kind === "cuckoo" || filter.kind === "redisbloom_cuckoo";
+export const deletes = (filter) => filter.kind === "cuckoo" || filter.kind === "redisbloom_cuckoo";
 
 // Two leading digits, not below `number`.
 function rounded(number) {
@@ -32,7 +32,7 @@ export function reserveLine(key, rate, items, expansion, window = null) {
 
 // Keys of another database than 0 are meant there.
 const inDatabase = (filter) => (filter.database === 0 ? [] : [{ text: `The key is in database ${filter.database}:`, code: `SELECT ${filter.database}` }]);
-const swap = (filter, next) => ({ text: "Swap the two:", code: `RENAME ${next} ${quoted(filter)}` });
+const swap = (filter, next) => ({ text: "Put the new one in the place of the old one. The old filter is deleted:", code: `RENAME ${next} ${quoted(filter)}` });
 
 // The steps that replace a filter that deletes by a larger one.
 function cuckooReplacement(filter) {
@@ -58,7 +58,7 @@ function replacement(filter) {
   const { mirror } = filter;
   if (mirror?.role === "target") return [];
   const next = mirror ? quoted(otherOf(filter)) : quoted(filter, ":next"), key = quoted(filter);
-  const commit = { text: "Swap the two:", code: `BF.MIRROR ${key} COMMIT` };
+  const commit = { text: "When your program has sent every item of its source, swap the two:", code: `BF.MIRROR ${key} COMMIT` };
   if (mirror?.state === "whole") return [...inDatabase(filter), OWN_SOURCE(next), commit];
   return [
     ...inDatabase(filter),
@@ -75,6 +75,7 @@ function untilFull(filter) {
 }
 
 const growthOf = (filter) => (filter.expansion === 0 ? "It does not grow" : "It has grown to as many layers as it may have");
+const ADD_AGAIN = "add the refused items again";
 const NOTHING = "Nothing has to be done.";
 
 function adviseCuckoo(filter) {
@@ -83,7 +84,7 @@ function adviseCuckoo(filter) {
   if (inTrouble(state))
     return {
       why: `${growthOf(filter)}, and has ${count(filter.items)} items and room for ${count(filter.capacity)}.${state === "full" ? " It refuses new items until some are removed." : " Then it refuses new items."}${rate}`,
-      what: "Remove items that are not needed any more, or replace it by a larger filter.",
+      what: `Remove items that are not needed any more, or replace it by a larger filter.${state === "full" ? ` Then ${ADD_AGAIN}.` : ""}`,
       steps: cuckooReplacement(filter),
     };
   const has = filter.items === 0 ? "It has no items." : `It has ${count(filter.items)} items, copies included.`;
@@ -114,7 +115,7 @@ function adviseWindow(filter) {
   const { state } = filter;
   const has = filter.items === 0 ? "It remembers no items." : `It remembers ${count(filter.items)} items. It wrongly says "maybe" for ${oneIn(filter.rate)} absent items; ${oneIn(filter.asked)} was asked for.`;
   if (state === "full")
-    return { why: `${growthOf(filter)}, and its newest generation is full: it refuses new items until the next one begins. ${has}`, what: "Wait for the next generation, or replace it by a larger filter.", steps: windowReplacement(filter) };
+    return { why: `${growthOf(filter)}, and its newest generation is full: it refuses new items until the next one begins. ${has}`, what: `Wait for the next generation, or replace it by a larger filter. Then ${ADD_AGAIN}.`, steps: windowReplacement(filter) };
   if (state === "overfilled")
     return { why: has, what: "It had more items than it has room for. What it forgets makes room again; a larger filter keeps the rate:", steps: windowReplacement(filter) };
   if (state === "grown")
@@ -140,7 +141,7 @@ function adviseBloom(filter) {
   if (state === "overfilled")
     return { why: `${errs} ${room}`, what: "A larger filter brings the rate back. No item is lost meanwhile: a filter never forgets, it only says \"maybe\" too often.", steps: replacement(filter) };
   if (state === "full")
-    return { why: `${growthOf(filter)}, and its room for ${count(filter.capacity)} items is used up: it refuses new items. Its answers are as right as was asked for.`, what: "Replace it by a larger filter.", steps: replacement(filter) };
+    return { why: `${growthOf(filter)}, and its room for ${count(filter.capacity)} items is used up: it refuses new items. Its answers are as right as was asked for.`, what: `Replace it by a larger filter${filter.mirror?.state === "whole" ? "" : `, and ${ADD_AGAIN}`}.`, steps: replacement(filter) };
   if (state === "mirror_broken")
     return { why: `Adds to this filter go on. ${room}`, what: "Begin again with a larger target.", steps: replacement(filter) };
   if (state === "filling")

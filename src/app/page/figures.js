@@ -31,7 +31,7 @@ export function percent(share) {
 
 export function oneIn(rate) {
   if (rate <= 0) return "none";
-  if (rate < RATE_MIN) return "fewer than 1 of a million millions";
+  if (rate < RATE_MIN) return "fewer than 1 of 10^12";
   return rate >= 0.5 ? `${Math.round(rate * 100)} of 100` : `1 of ${count(1 / rate)}`;
 }
 
@@ -44,9 +44,10 @@ export function duration(seconds) {
   }
 }
 
+const DATE_MAX = 8.64e15;  // the last millisecond of a Date
 
 // Milliseconds since 1970, as "2026-11-29 10:00:00 UTC".
-export const timeAt = (milliseconds) => new Date(milliseconds).toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC");
+export const timeAt = (milliseconds) => milliseconds > DATE_MAX ? "after the year 275,760" : new Date(milliseconds).toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC");
 
 // Of the time that a request takes.
 export function shortTime(seconds) {

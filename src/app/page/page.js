@@ -3,7 +3,7 @@ import { advise, inTrouble, KINDS, STATES } from "./advice.js";
 import { ask, at, attempt } from "./ask.js";
 import { curveChart, factsOf, historyCharts, layersOf } from "./detail.js";
 import { copied, copyButton, make, stateMark } from "./draw.js";
-import { duration, exact } from "./figures.js";
+import { bytes, duration, exact } from "./figures.js";
 import { idOf, quoted, shownKey } from "./key.js";
 import { plan } from "./planner.js";
 import { Rows } from "./rows.js";
@@ -38,8 +38,11 @@ function objectsOf(answer) {
   });
 }
 
+let total = 0;  // filters of the server
+
 function showShown() {
-  at("shown").textContent = `${exact(rows.shownCount)} of ${exact(rows.listedCount)} listed`;
+  const listed = rows.listedCount, all = `${exact(total)} ${total === 1 ? "filter" : "filters"}`;
+  at("shown").textContent = rows.search || rows.only ? `${exact(rows.shownCount)} of the ${exact(listed)} listed` : listed === total ? all : `${exact(listed)} of ${all}`;
 }
 
 // { full: 38, filling: 3 } as "38 full, 3 filling".
@@ -59,15 +62,15 @@ function showWatched({ shown, total, troubled, troubled_shown: listed }, { watch
   const which = troubled === 0 ? "the largest" : `${listed === troubled ? (troubled === 1 ? "the one" : `all ${exact(troubled)}`) : `${exact(listed)} of the ${exact(troubled)}`} in trouble, and the largest`;
   const matching = pattern === "*" ? "" : `, of those whose keys match ${pattern}`;
   at("watched").textContent = max === 0 ? "No filter is listed: http_metrics_filters is 0. All are judged."
-    : `${shown === total ? `All ${exact(total)} filters are listed` : `${exact(shown)} of ${exact(total)} filters are listed: ${which}${matching} (http_metrics_filters is ${exact(max)})`}. ${judged === null ? "" : `All filters were judged ${judged < 2 ? "just now" : `${duration(judged)} ago`}.`}`;
+    : `${shown === total ? `All ${exact(total)} filters are listed` : `${exact(shown)} of ${exact(total)} filters are listed: ${which}${matching} (http_metrics_filters is ${exact(max)})`}. ${judged === null ? "" : `All were judged ${judged < 2 ? "just now" : `${duration(judged)} ago`}, and are judged again when something changes.`}`;
 }
 
-function troubleOf({ tone, what, advice, lines, state, number, filters = [] }) {
-  const links = filters.map((filter) => make("a", { href: `#filter=${filter.id}` }, shownKey(filter)));
+function troubleOf({ tone, what, steps, state, number, sizes, filters = [] }) {
+  const links = filters.map((filter) => make("span", {}, make("a", { href: `#filter=${filter.id}` }, shownKey(filter)), sizes ? ` ${bytes(filter.bytes)}` : ""));
   const all = make("button", { type: "button", class: "copy" }, `Show all ${exact(number ?? 0)}`);
   all.addEventListener("click", () => { at("only").value = state; at("only").dispatchEvent(new Event("change")); at("filters").scrollIntoView(); });
-  return make("li", { class: tone }, stateMark(what, tone), make("p", {}, advice, ...lines.flatMap((line) => [" ", ...copied(line)])),
-    links.length ? make("p", { class: "links" }, ...links.flatMap((link) => [link, " "]), number > links.length ? all : null) : null);
+  return make("li", { class: tone }, stateMark(what, tone), ...steps.map(({ text, code }) => make("p", {}, text, ...(code ? [" ", ...copied(code)] : []))),
+    links.length ? make("p", { class: "links" }, sizes ? "The largest: " : null, ...links.flatMap((link) => [link, " "]), number > links.length ? all : null) : null);
 }
 
 let told = "";
@@ -75,7 +78,7 @@ let told = "";
 // One line for one cause. It is drawn again only if something has changed, so that a button can be pressed.
 function showTroubles(server, listed) {
   const causes = troubles(server, listed);
-  const text = JSON.stringify(causes.map((cause) => ({ ...cause, filters: cause.filters?.map((filter) => filter.id) })));
+  const text = JSON.stringify(causes.map((cause) => ({ ...cause, filters: cause.filters?.map((filter) => [filter.id, cause.sizes && bytes(filter.bytes)]) })));
   if (text === told) return;
   told = text;
   at("troubles").replaceChildren(...causes.map(troubleOf));
@@ -87,6 +90,7 @@ function showTroubles(server, listed) {
 function showFilters(answer, server) {
   const filters = objectsOf(answer);
   rows.set(filters);
+  total = answer.total;
   showVerdict(answer, server);
   showWatched(answer, server);
   showTroubles(server, filters);
@@ -128,11 +132,12 @@ async function askFilter() {
   if (chosen === "") return;
   const asked = chosen, cut = asked.indexOf("/");
   try {
-    const filter = await ask(`/api/filter?database=${asked.slice(0, cut)}&key=${asked.slice(cut + 1)}`);
+    const filter = await ask(`/api/filter?database=${asked.slice(0, Math.max(0, cut))}&key=${asked.slice(cut + 1)}`);
     if (asked === chosen) showFilter(filter);
   } catch (error) {
-    if (error.status !== 404 || asked !== chosen) throw error;
-    at("filter-title").textContent = "This filter is not there any more";
+    if (![400, 404].includes(error.status) || asked !== chosen) throw error;
+    at("filter-title").textContent = at("filter-tools").dataset.of === asked ? "This filter is not there any more" : `No such filter: ${asked}`;
+    at("filter-tools").dataset.of = "";
     for (const part of ["tools", "advice", "facts", "charts", "layers"]) at(`filter-${part}`).replaceChildren();
     at("filter").hidden = false;
     chosen = "";

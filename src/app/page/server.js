@@ -32,8 +32,8 @@ function memoryCard(memory) {
 
 function journalCard(journal) {
   const tone = journal.accepting ? (journal.waits_for_save ? "warn" : "good") : "bad";
-  return card("Journal", journal.policy,
-    [journal.accepting ? "" : `Changes are refused: ${journal.refusal}`,
+  return card("Journal", journal.accepting ? journal.policy : "refuses changes",
+    [journal.accepting ? "" : `${journal.refusal}; its policy is ${journal.policy}`,
       `${bytes(journal.bytes)} on disk${journal.bytes_max ? ` of at most ${bytes(journal.bytes_max)}` : ""}`,
       journal.policy === "off" ? "A crash loses what was added since the last save." : `${bytes(journal.unsynced)} not on the disk yet`,
       journal.failed_syncs ? `${exact(journal.failed_syncs)} syncs failed since the start: look into the log` : "",
@@ -49,7 +49,8 @@ function saveCard(save) {
 }
 
 const sumOf = (numbers) => Object.values(numbers).reduce((sum, number) => sum + number, 0);
-const counted = (numbers, name) => Object.entries(numbers).filter(([, number]) => number > 0).map(([reason, number]) => `${name(reason)}: ${count(number)}`);
+const counted = (numbers, name) => Object.entries(numbers).filter(([, number]) => number > 0).map(([reason, number]) => [name(reason), count(number)]);
+const texts = (pairs) => pairs.map((pair) => pair.join(": "));
 
 const REFUSED = {
   full: "filter full", mirrored: "full, but its mirror's target has them", layers: "as many layers as there may be", memory: "no memory", keys: "as many keys as there may be",
@@ -58,11 +59,14 @@ const REFUSED = {
 
 function rejectionCard({ recent, rejections, failed_handshakes: handshakes, errors }) {
   const number = sumOf(recent.rejections) + sumOf(recent.failed_handshakes) + sumOf(recent.adds_refused) - recent.adds_refused.mirrored;
-  const list = counted(errors, (word) => word);
+  const reasons = [...counted(recent.adds_refused, (reason) => `items, ${REFUSED[reason]}`), ...counted(recent.rejections, (reason) => REASONS[reason]?.[0] ?? reason), ...counted(recent.failed_handshakes, (reason) => `TLS, ${HANDSHAKES[reason]}`)];
+  const list = texts(counted(errors, (word) => word)), rejected = sumOf(rejections) + sumOf(handshakes);
+  const earlier = rejected > sumOf(recent.rejections) + sumOf(recent.failed_handshakes) ? `${count(rejected)} rejected, ` : "";
+  // The number of the only reason is above it.
   return card("Refused, last minutes", count(number),
-    [...counted(recent.adds_refused, (reason) => `items, ${REFUSED[reason]}`), ...counted(recent.rejections, (reason) => REASONS[reason]?.[0] ?? reason), ...counted(recent.failed_handshakes, (reason) => `TLS, ${HANDSHAKES[reason]}`),
-      recent.error_replies > 0 ? `${percent(Math.min(1, recent.error_replies / recent.requests))} of the requests were answered with an error` : "no error replies",
-      `since the start: ${count(sumOf(rejections) + sumOf(handshakes))} rejected, ${list.length ? `error replies ${list.join(", ")}` : "no error replies"}`],
+    [...(reasons.length === 1 && number > 0 ? [reasons[0][0]] : texts(reasons)),
+      recent.error_replies > 0 ? `${count(recent.error_replies)} error ${recent.error_replies === 1 ? "reply" : "replies"}; each item of a request can have one` : "no error replies",
+      `since the start: ${earlier}${list.length ? `error replies ${list.join(", ")}` : "no error replies"}`],
     null, number > 0 ? "warn" : "good", number > 0 ? "look here" : "");
 }
 

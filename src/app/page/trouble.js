@@ -1,11 +1,12 @@
 // What is wrong with the server and its filters: one line for one cause, the worst first, and what to do.
-import { STATES } from "./advice.js";
-import { bytes, count, duration, exact, percent } from "./figures.js";
+import { deletes, STATES } from "./advice.js";
+import { bytes, count, duration, exact, percent, timeAt } from "./figures.js";
 
 const NEAR = 0.9;  // of a limit
 const CERTIFICATE_DAYS = 21;
 const DAY = 86400;
 
+const step = (text, code = "") => ({ text, code });
 const many = (number, one, more) => `${exact(number)} ${number === 1 ? one : more}`;
 const recently = (recent) => (recent.seconds >= 290 ? "in the last 5 minutes" : `in the last ${duration(Math.max(1, recent.seconds))}`);
 
@@ -13,9 +14,10 @@ function ofJournal({ journal, save, recent }) {
   const causes = [];
   if (!journal.accepting)
     causes.push({ tone: "bad", what: `Changes are refused: ${journal.refusal}.${recent.adds_refused.journal ? ` ${many(recent.adds_refused.journal, "add was", "adds were")} refused ${recently(recent)}.` : ""}`,
-      advice: "Free room on the disk outside of the data directory, or enlarge it. The server notices by itself; a save ends it at once:", lines: ["SAVE"] });
+      steps: [step("Look-ups go on, and no change that was answered is lost. The data is in the directory that this names:", "CONFIG GET dir"),
+        step("First free room on that disk, outside of the directory, or enlarge the disk. The server notices by itself. Only then, a save ends it at once:", "SAVE")] });
   // A cause that both have is told once.
-  else if (!save.ok) causes.push({ tone: "bad", what: `The last save failed: ${save.error}.`, advice: "Mend that: the disk may be full, or the directory not writable. Then save:", lines: ["SAVE"] });
+  else if (!save.ok) causes.push({ tone: "bad", what: `The last save failed: ${save.error}.`, steps: [step("First mend that: the disk may be full, or the directory not writable. Only then save:", "SAVE")] });
   return causes;
 }
 
@@ -25,19 +27,22 @@ function moreMemory(used) {
   return `${Math.ceil(1.5 * used / unit)}mb`;
 }
 
-function ofMemory({ memory, recent }) {
+const LARGEST = 3;
+
+function ofMemory({ memory, recent }, listed) {
   const refused = recent.adds_refused.memory;
   if (!memory.limit || (memory.used <= NEAR * memory.limit && refused === 0)) return [];
   const near = memory.used > NEAR * memory.limit;
   const share = (first) => `${first} and keys take ${bytes(memory.used)}, ${percent(memory.used / memory.limit)} of ${memory.max ? "maxmemory" : "their share of the memory"}`;
   const were = `${many(refused, "add was", "adds were")} refused ${recently(recent)} for lack of memory`;
   // What was refused is told for some minutes. By then there may be room.
-  if (!near) return [{ tone: "warn", what: `${were}. ${share("Now filters")}.`, advice: "If more are refused, remove keys that are not needed, or raise maxmemory.", lines: [] }];
+  const largest = { sizes: true, filters: [...listed].sort((one, other) => other.bytes - one.bytes).slice(0, LARGEST) };
+  if (!near) return [{ tone: "warn", what: `${were}. ${share("Now filters")}.`, steps: [step("If more are refused, remove keys that are not needed, or raise maxmemory.")], ...largest }];
   const what = `${share("Filters")}. ${refused ? `${were}.` : "At the limit, new filters and items are refused."}`;
   const tone = refused || memory.used > 0.98 * memory.limit ? "bad" : "warn";
   return memory.max && 1.5 * memory.used < 0.8 * memory.machine
-    ? [{ tone, what, advice: "Remove keys that are not needed, or raise the limit (also in sepald.toml, for the next start):", lines: [`CONFIG SET maxmemory ${moreMemory(memory.used)}`] }]
-    : [{ tone, what, advice: "Remove keys that are not needed, or give the machine more memory.", lines: [] }];
+    ? [{ tone, what, steps: [step("Remove keys that are not needed, or raise the limit (also in sepald.toml, for the next start):", `CONFIG SET maxmemory ${moreMemory(memory.used)}`)], ...largest }]
+    : [{ tone, what, steps: [step("Remove keys that are not needed, or give the machine more memory.")], ...largest }];
 }
 
 const areMany = (clients, clientsMax) => clients > NEAR * clientsMax;
@@ -47,25 +52,25 @@ function ofLimits({ keys, keys_max: keysMax, clients, clients_max: clientsMax, r
   const keysRefused = recent.adds_refused.keys, turnedAway = recent.rejections.maxclients;
   if (keys > NEAR * keysMax)
     causes.push({ tone: keysRefused ? "bad" : "warn", what: `There are ${exact(keys)} keys of at most ${exact(keysMax)}.${keysRefused ? ` ${many(keysRefused, "add for a new key was", "adds for new keys were")} refused ${recently(recent)}.` : ""}`,
-      advice: "Remove keys that are not needed, or raise keys_max in sepald.toml and start sepald again.", lines: [] });
+      steps: [step("Remove keys that are not needed, or raise keys_max in sepald.toml and start sepald again.")] });
   if (areMany(clients, clientsMax))
     causes.push({ tone: turnedAway ? "bad" : "warn", what: `There are ${exact(clients)} connections of at most ${exact(clientsMax)}.${turnedAway ? ` ${many(turnedAway, "was", "were")} turned away ${recently(recent)}.` : ""}`,
-      advice: "Look for clients that open too many (CLIENT LIST), or raise the limit (also in sepald.toml, for the next start):", lines: [`CONFIG SET maxclients ${2 * clientsMax}`] });
+      steps: [step("Look for clients that open too many:", "CLIENT LIST"), step("Or raise the limit (also in sepald.toml, for the next start):", `CONFIG SET maxclients ${2 * clientsMax}`)] });
   return causes;
 }
 
 // Why the server turned something away, and what to do. What has a line of its own above is left out.
 export const REASONS = {
-  maxclients: ["connections turned away: there were as many as maxclients", "See which clients open many:", ["CLIENT LIST"]],
-  protected_mode: ["connections from other machines: there is no password", "Set requirepass in sepald.toml, and give clients the password.", []],
-  maxmemory_clients: ["connections closed: they did not read their replies, or sent too large requests", "See which clients have much unread (omem):", ["CLIENT LIST"]],
-  not_logged_in: ["connections closed: they sent too much before the login", "Let clients log in first.", []],
-  request_too_long: ["requests that were too long", "Let clients send fewer items at once.", []],
-  http_request: ["requests of HTTP to the port for Redis", "Give browsers and scrapers the http_port.", []],
-  acl_login: ["wrong passwords", "Give the client its password, or keep the address out. ACL LOG says which user and which address:", ["ACL LOG"]],
-  acl_command: ["commands that their user may not use", "Give the user the right (ACL SETUSER), or mend the client. ACL LOG says which user and which command:", ["ACL LOG"]],
-  acl_key: ["keys that their user may not use", "Give the user the right (ACL SETUSER), or mend the client. ACL LOG says which user and which key:", ["ACL LOG"]],
-  acl_tls_certificate: ["TLS certificates without a user", "Make the user (ACL SETUSER), or give the client another certificate. ACL LOG says which name it has:", ["ACL LOG"]],
+  maxclients: ["connections turned away: there were as many as maxclients", "See which clients open many:", "CLIENT LIST"],
+  protected_mode: ["connections from other machines: there is no password", "Set requirepass in sepald.toml, and give clients the password.", ""],
+  maxmemory_clients: ["connections closed: they did not read their replies, or sent too large requests", "See which clients have much unread (omem):", "CLIENT LIST"],
+  not_logged_in: ["connections closed: they sent too much before the login", "Let clients log in first.", ""],
+  request_too_long: ["requests that were too long", "Let clients send fewer items at once.", ""],
+  http_request: ["requests of HTTP to the port for Redis", "Give browsers and scrapers the http_port.", ""],
+  acl_login: ["wrong passwords", "Give the client its password, or keep the address out. ACL LOG says which user and which address:", "ACL LOG"],
+  acl_command: ["commands that their user may not use", "Give the user the right (ACL SETUSER), or mend the client. ACL LOG says which user and which command:", "ACL LOG"],
+  acl_key: ["keys that their user may not use", "Give the user the right (ACL SETUSER), or mend the client. ACL LOG says which user and which key:", "ACL LOG"],
+  acl_tls_certificate: ["TLS certificates without a user", "Make the user (ACL SETUSER), or give the client another certificate. ACL LOG says which name it has:", "ACL LOG"],
 };
 export const HANDSHAKES = {
   client_certificate: "certificate of the client missing or not valid", refused_by_client: "refused by the client, which does not trust the certificate", protocol: "not TLS, or too old",
@@ -75,12 +80,12 @@ export const HANDSHAKES = {
 function ofRejections({ recent, clients, clients_max: clientsMax }) {
   const causes = [];
   const told = areMany(clients, clientsMax) ? "maxclients" : "";
-  for (const [reason, [what, advice, lines]] of Object.entries(REASONS))
-    if (recent.rejections[reason] > 0 && reason !== told) causes.push({ tone: "warn", what: `${recently(recent)}: ${count(recent.rejections[reason])} ${what}.`, advice, lines });
+  for (const [reason, [what, advice, line]] of Object.entries(REASONS))
+    if (recent.rejections[reason] > 0 && reason !== told) causes.push({ tone: "warn", what: `${recently(recent)}: ${count(recent.rejections[reason])} ${what}.`, steps: [step(advice, line)] });
   const failed = Object.entries(recent.failed_handshakes).filter(([, number]) => number > 0);
   if (failed.length > 0)
     causes.push({ tone: "warn", what: `${recently(recent)}: TLS handshakes failed: ${failed.map(([reason, number]) => `${HANDSHAKES[reason]} (${count(number)})`).join("; ")}.`,
-      advice: "Give these clients the certificate of your CA, and a certificate of their own if sepald asks for one.", lines: [] });
+      steps: [step("Give these clients the certificate of your CA, and a certificate of their own if sepald asks for one.")] });
   for (const cause of causes) cause.what = cause.what[0].toUpperCase() + cause.what.slice(1);
   return causes;
 }
@@ -89,16 +94,16 @@ function ofCertificate({ certificate }) {
   if (!certificate) return [];
   const left = certificate.not_after - Date.now() / 1000;
   if (left > CERTIFICATE_DAYS * DAY) return [];
-  const until = new Date(1000 * certificate.not_after).toISOString().slice(0, 10);
+  const until = timeAt(1000 * certificate.not_after);
   return [{ tone: left <= 0 ? "bad" : "warn", what: left <= 0 ? `The TLS certificate has ended on ${until}: clients refuse it.` : `The TLS certificate ends in ${duration(left)}, on ${until}.`,
-    advice: "Replace its files, then send SIGHUP to sepald (systemctl reload sepald).", lines: [] }];
+    steps: [step("Replace its files, then send SIGHUP to sepald, as this does, by root, in a shell:", "systemctl reload sepald")] }];
 }
 
 const OF_STATES = {
-  full: ["is full: it refuses new items.", "are full: they refuse new items.", "Replace it by a larger filter; items can also be removed from a cuckoo filter."],
-  overfilled: ["errs far more often than was asked for.", "err far more often than was asked for.", "Replace it by a larger filter."],
-  mirror_broken: ["has a broken mirror: its target lacks items.", "have broken mirrors: their targets lack items.", "Begin the mirror again with a larger target."],
-  filling: ["has little room left, and does not grow.", "have little room left, and do not grow.", "Prepare a larger filter."],
+  full: ["is full: it refuses new items.", "are full: they refuse new items.", "Replace it by a larger filter"],
+  overfilled: ["errs far more often than was asked for.", "err far more often than was asked for.", "Replace it by a larger filter"],
+  mirror_broken: ["has a broken mirror: its target lacks items.", "have broken mirrors: their targets lack items.", "Begin the mirror again with a larger target"],
+  filling: ["has little room left, and does not grow.", "have little room left, and do not grow.", "Prepare a larger filter"],
 };
 
 // `listed` are the filters of the list. The full target of a broken mirror is told with its source.
@@ -109,15 +114,16 @@ function ofFilters({ filters, recent }, listed) {
     const all = listed.filter((filter) => filter.state === state), own = all.filter((filter) => !told(filter));
     const number = (filters.states[state] ?? 0) - (all.length - own.length);
     if (number <= 0) continue;
-    const refused = state === "full" && recent.adds_refused.full > 0 ? ` ${many(recent.adds_refused.full, "add was", "adds were")} refused ${recently(recent)}.` : "";
-    causes.push({ tone: STATES[state].tone, state, filters: own.slice(0, 3), number, what: `${many(number, `filter ${one}`, `filters ${more}`)}${refused}`,
-      advice: `${advice} Choose ${number === 1 ? "it" : "one"} to see the lines to send.`, lines: [] });
+    const refused = state === "full" ? recent.adds_refused.full : 0;
+    const removal = state !== "full" || !own.some(deletes) ? "" : `, or remove items${own.every(deletes) ? "" : " from a cuckoo filter"}`;
+    causes.push({ tone: STATES[state].tone, state, filters: own.slice(0, 3), number, what: `${many(number, `filter ${one}`, `filters ${more}`)}${refused > 0 ? ` ${many(refused, "add was", "adds were")} refused ${recently(recent)}.` : ""}`,
+      steps: [step(`${advice}${removal}.${refused > 0 ? " Add the refused items again then." : ""} Choose ${number === 1 ? "it" : "one"} to see the lines to send.`)] });
   }
   return causes;
 }
 
-// [{ tone, what, advice, lines, state?, number?, filters? }]
+// [{ tone, what, steps: [{ text, code }], state?, number?, filters?, sizes? }]
 export function troubles(server, listed) {
-  const all = [...ofJournal(server), ...ofMemory(server), ...ofLimits(server), ...ofFilters(server, listed), ...ofCertificate(server), ...ofRejections(server)];
+  const all = [...ofJournal(server), ...ofMemory(server, listed), ...ofLimits(server), ...ofFilters(server, listed), ...ofCertificate(server), ...ofRejections(server)];
   return [...all.filter((cause) => cause.tone === "bad"), ...all.filter((cause) => cause.tone !== "bad")];
 }

@@ -21,6 +21,12 @@ const ACTIONS = {
       document.querySelector("#filter-advice .state")?.textContent === word, [id, state], { timeout: DONE_MAX });
     return { text: await page.textContent("#filter-advice"), steps: await stepsIn(page.locator("#filter-advice li")) };
   },
+  // An address that names no filter.
+  async missing(page, id) {
+    await page.evaluate((hash) => { location.hash = hash; }, `#filter=${id}`);
+    await page.waitForFunction((wanted) => document.getElementById("filter-title").textContent === `No such filter: ${wanted}`, id, { timeout: DONE_MAX });
+    return page.isVisible("#filter-title");
+  },
   // What needs the operator, once a line of it has the text, or once none has it.
   async trouble(page, text) {
     await page.waitForFunction((wanted) => [...document.querySelectorAll("#troubles li")].some((one) => one.textContent.includes(wanted)), text, { timeout: DONE_MAX });

@@ -110,7 +110,7 @@ class AdviceTest(client_test.ClientTest):
         def own_source(key):
             return lambda: self.client.call("BF.MADD", key, *self.items(SMALL))
         self.full_bloom()
-        self.check("plain", "full", own_source("plain:next"), "refuses new items.*Replace it")
+        self.check("plain", "full", own_source("plain:next"), "refuses new items.*Replace it by a larger filter, and add the refused items again.*has sent every item of its source.*swap")
         self.full_bloom(share=0.9)
         self.check("plain", "filling", own_source("plain:next"), "room for 1[0-9] more items")
         load_overfilled(self.client, "plain", SMALL)
@@ -132,9 +132,10 @@ class AdviceTest(client_test.ClientTest):
         self.client.call("BF.RESERVE", "late", "0.01", 10_000)
         self.client.call("EXPIRE", "late", 7200)
         [trouble] = self.page.ask("trouble", "2 filters are full")
-        self.assertRegex(trouble["text"], r"refuse new items\. \d+ adds were refused in the last .*Choose one to see the lines to send.small:. small:. $")
+        self.assertRegex(trouble["text"], r"refuse new items\. \d+ adds were refused in the last [^.]*\.Replace it by a larger filter\. Add the refused items again then\. Choose one to see the lines to send.small:. small:. $")
         self.assertEqual(self.page.ask("text", "#verdict"), "2 of 33 filters are in trouble: 2 full")
-        self.assertRegex(self.page.ask("text", "#watched"), r"^7 of 33 filters are listed: all 2 in trouble, and the largest \(http_metrics_filters is 5\)\.")
+        self.assertRegex(self.page.ask("text", "#watched"), r"^7 of 33 filters are listed: all 2 in trouble, and the largest \(http_metrics_filters is 5\)\. .* judged .*, and are judged again when something changes\.$")
+        self.assertEqual(self.page.ask("text", "#shown"), "7 of 33 filters")
         self.assertRegex(self.page.ask("text", "#body tr.row"), "^fullsmall:[12]Bloom filter100%")
         self.assertRegex(self.page.ask("text", "#cards"), "33 keys, 1 with a deadline")
 
@@ -148,6 +149,8 @@ class AdviceTest(client_test.ClientTest):
             self.client.call("BF.MADD", key + ":next", *self.items(SMALL))
         advice = self.check(key, "full", own_source, database=3)
         self.assertEqual(advice["steps"][0]["lines"], ["SELECT 3"])
+        for missing_id in ("0/no%20such", "3", "16384/plain"):
+            self.assertTrue(self.page.ask("missing", missing_id))
 
     def broken(self):
         """Mirrors `plain` to a target that becomes full. The client goes on."""
@@ -181,11 +184,13 @@ class AdviceTest(client_test.ClientTest):
         for share, state in ((1.0, "full"), (0.9, "filling")):
             self.client.call("CF.RESERVE", "carts", SMALL, "EXPANSION", 0, "ERROR", "0.001")
             self.try_adds("carts", self.items(int(share * SMALL) + (5 if share == 1.0 else 0)), "CF.ADD")
-            self.check("carts", state, lambda: [self.client.call("CF.ADDNX", "carts:next", item) for item in self.items(SMALL)], "Remove items")
+            self.check("carts", state, lambda: [self.client.call("CF.ADDNX", "carts:next", item) for item in self.items(SMALL)], "Remove items.*The old filter is deleted")
         # The other advice for it: remove items.
         self.client.call("CF.RESERVE", "carts", SMALL, "EXPANSION", 0)
         self.try_adds("carts", self.items(SMALL + 5), "CF.ADD")
         self.page.ask("filter", "0/carts", "full")
+        [trouble] = self.page.ask("trouble", "1 filter is full")
+        self.assertRegex(trouble["text"], "Replace it by a larger filter, or remove items")
         self.client.call("CF.MDEL", "carts", *self.items(50))
         self.page.ask("filter", "0/carts", "fine")
         self.client.call("FLUSHALL")
@@ -217,7 +222,7 @@ class AdviceTest(client_test.ClientTest):
         self.serve("--maxmemory", "8mb")
         self.client.call("BF.RESERVE", "plain", "0.01", 5_700_000)
         [trouble] = self.page.ask("trouble", "of maxmemory")
-        self.assertRegex(trouble["text"], r"^Filters and keys take 7\.\d+ MiB, 9\d(\.\d)?% of maxmemory\.")
+        self.assertRegex(trouble["text"], r"^Filters and keys take 7\.\d+ MiB, 9\d(\.\d)?% of maxmemory\..*plain 7\.\d+ MiB")
         large = ("BF.INSERT", "second", "CAPACITY", 2_000_000, "ITEMS", "x")
         with self.assertRaises(Refused):
             self.client.call(*large)
@@ -243,6 +248,7 @@ class AdviceTest(client_test.ClientTest):
         self.serve("--maxclients", "40")
         with_clients = [self.daemon.connect(self) for _ in range(36)]
         [trouble] = self.page.ask("trouble", "connections of at most 40")
+        self.assertEqual(trouble["lines"], ["CLIENT LIST", "CONFIG SET maxclients 80"])
         self.send(trouble["lines"])
         self.page.ask("well")
         self.assertEqual(self.client.call("CONFIG", "GET", "maxclients"), [b"maxclients", b"80"])
@@ -290,7 +296,8 @@ class AdviceTest(client_test.ClientTest):
                         self.assertTrue(str(refusal).startswith("MISCONF"), refusal)
         with beside(write):
             troubles = self.page.ask("trouble", "Changes are refused")
-            self.assertRegex(troubles[0]["text"], "Free room on the disk")
+            self.assertRegex(troubles[0]["text"], "Look-ups go on, and no change that was answered is lost.*First free room on that disk.*Only then")
+            self.assertRegex(self.page.ask("text", "#cards"), "Journalrefusesrefuses changes")
             with filling:
                 self.filled = False
                 os.remove(self.ballast)
@@ -315,7 +322,8 @@ class AdviceTest(client_test.ClientTest):
         signed = authority.sign("server", days=5)
         self.serve("--tls-port", str(free_port()), "--tls-cert-file", signed.certificate, "--tls-key-file", signed.key)
         [trouble] = self.page.ask("trouble", "The TLS certificate ends in")
-        self.assertRegex(trouble["text"], "Replace its files, then send SIGHUP")
+        self.assertRegex(trouble["text"], r"on \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\..*Replace its files, then send SIGHUP")
+        self.assertEqual(trouble["lines"], ["systemctl reload sepald"])
         authority.sign("server", days=300)
         self.daemon.send_signal(signal.SIGHUP)
         self.page.ask("well")
@@ -336,6 +344,16 @@ class AdviceTest(client_test.ClientTest):
             self.assertRegex(trouble["text"], "^In the last .*: 1 ")
             self.assertIn(said, self.send(trouble["lines"]))
         self.assertRegex(self.page.ask("text", "#cards"), "3look|Refused, last minuteslook here3")
+
+    def test_errors_are_counted(self):
+        """The items of a request are answered one by one: there may be more errors than requests."""
+        self.serve()
+        with Client.of(self.daemon) as client:
+            for _ in range(2):
+                with self.assertRaises(Refused):
+                    client.call("AUTH", "nobody", "wrong")
+        self.page.ask("trouble", "2 wrong passwords")
+        self.assertRegex(self.page.ask("text", "#cards"), "Refused, last minuteslook here2wrong passwords2 error replies; each item of a request can have one")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from programs import missing
 
 MODULES = INSTALLED / "status_page" / "node_modules"
 PARTS = ("content", "sorting", "search", "keys", "charts", "advice", "cuckoo", "planner", "accessible", "keyboard", "dark", "screens", "odd keys", "copies", "escape",
-         "small rates", "planner reads", "without style", "many rows")
+         "small rates", "far deadline", "planner reads", "without style", "many rows")
 BROWSER_SECONDS_MAX = 280
 CAPACITY = 20_000
 # Keys that look alike where a page shows them carelessly, and what the page shows.
@@ -87,6 +87,7 @@ class StatusPageTest(client_test.ClientTest):
                 client.call("BF.ADD", LONG + end, "x")
         self.client.call("BF.RESERVE", "tiny", "0.000000001", "1000")
         self.client.call("BF.ADD", "tiny", "x")
+        self.client.call("BF.INSERT", "far", "EX", 9_000_000_000_000, "ITEMS", "x")
 
     def test_the_page_in_a_browser(self):
         web = free_port()
@@ -97,7 +98,7 @@ class StatusPageTest(client_test.ClientTest):
         self.make_filters()
         odd = {} if PICTURES else self.odd_ids(web)
         names = ["overfilled", "full", "filling", "carts", "moved", "sessions", "grown", MARKUP, "binary\\xff", *("user:%d" % i for i in range(SMALL_FILTERS)),
-                 "tiny", LONG + "a", LONG + "b", *ODD.values()]
+                 "tiny", "far", LONG + "a", LONG + "b", *ODD.values()]
         facts = {"keys": names, "odd": {odd_id: ODD[key] for odd_id, key in odd.items()}, "long": LONG + "b", "largest": "sessions", "markup": MARKUP, "overfilled_capacity": CAPACITY}
         # chromium writes its profile into HOME.
         environment = dict(os.environ, SEPAL_WEB="http://127.0.0.1:%d" % web, SEPAL_CHROMIUM=shutil.which("chromium"),

@@ -91,7 +91,17 @@ async function smallRates({ open }) {
   assert.equal(await page.locator("#body td.c-rate").first().textContent(), "< 0.0001%");
   const text = await page.innerText("#filter");
   assert.match(text, /< 0\.0001%/);
+  assert.match(text, /for fewer than 1 of 10\^12 absent items/);
   assert.doesNotMatch(text, /0\.00000|\d[eE]-|\d{20}|\d(,\d{3}){5}/);
+  await page.context().close();
+}
+
+// A deadline behind the last day that a browser knows.
+async function farDeadline({ open }) {
+  const page = await opened(open, "/#filter=0/far");
+  await page.locator("#filter-facts dd").first().waitFor();
+  assert.match(await page.textContent("#filter-facts"), /Expiresin more than 1,000 years, after the year 275,760/);
+  assert.equal(await page.isVisible("#trouble"), false);
   await page.context().close();
 }
 
@@ -129,4 +139,4 @@ async function plannerReads({ open }) {
   await page.context().close();
 }
 
-module.exports = { oddKeys, copies, escape, smallRates, plannerReads };
+module.exports = { oddKeys, copies, escape, smallRates, farDeadline, plannerReads };
