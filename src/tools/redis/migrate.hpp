@@ -28,7 +28,7 @@ struct BitmapRule {
   std::string scheme;  // the words of BF.IMPORTBITMAP from the name of the scheme on
 };
 
-// Of the environment: the passwords.
+// The passwords, in the environment.
 inline constexpr const char* source_variable = "SEPAL_SOURCE_PASSWORD";
 inline constexpr const char* target_variable = "SEPAL_TARGET_PASSWORD";
 
