@@ -235,7 +235,8 @@ struct InsertWords {
   WindowWords window;
 };
 
-// The error for an option that there is not. It tells what there is in place of those of Valkey's Bloom module.
+// The error for an option that there is not. It tells what there is in place of those of Valkey's Bloom
+// module.
 Refusal unknown_insert_word(std::string_view word) {
   constexpr std::pair<std::string_view, std::string_view> of_valkey[] = {
       {"TIGHTENING", text::insert_tightening},
