@@ -17,6 +17,17 @@ def unmount(path):
     subprocess.run(["umount", "--lazy", path], capture_output=True)
 
 
+def fill(ballast):
+    """Takes all free room of a file system with the file `ballast`."""
+    with open(ballast, "ab", buffering=0) as file:
+        for piece in (1 << 20, 1 << 12):
+            try:
+                while True:
+                    file.write(b"x" * piece)
+            except OSError:
+                pass
+
+
 class DiskCase(DaemonTest):
     """The data directory of sepald is `data`. The file `ballast` beside it fills the disk."""
 
@@ -34,11 +45,4 @@ class DiskCase(DaemonTest):
         return super().start(*self.daemon_arguments, *arguments, directory=self.data, **options)
 
     def fill(self):
-        """Takes all free room."""
-        with open(self.ballast, "ab", buffering=0) as file:
-            for piece in (1 << 20, 1 << 12):
-                try:
-                    while True:
-                        file.write(b"x" * piece)
-                except OSError:
-                    pass
+        fill(self.ballast)

@@ -21,7 +21,7 @@ from certificates import Authority
 from client import Client, Refused
 from client_test import INSTALLED
 from daemon import beside, free_port
-from disk_case import mount, unmount
+from disk_case import fill, mount, unmount
 from overfilled import load_overfilled
 from programs import missing
 
@@ -264,19 +264,10 @@ class AdviceTest(client_test.ClientTest):
         self.ballast = os.path.join(place, "ballast")
         self.serve("--journal-segment", "2mb", "--disk-reserve", "1mb", *arguments, directory=os.path.join(place, "data"))
 
-    def fill_disk(self):
-        with open(self.ballast, "ab", buffering=0) as file:
-            for piece in (1 << 20, 1 << 12):
-                try:
-                    while True:
-                        file.write(b"x" * piece)
-                except OSError:
-                    pass
-
     def test_a_full_disk(self):
         self.on_small_disk()
         self.client.call("BF.RESERVE", "plain", "0.01", 1000)
-        self.fill_disk()
+        fill(self.ballast)
 
         filling = threading.Lock()
         self.filled = True
@@ -289,7 +280,7 @@ class AdviceTest(client_test.ClientTest):
                         return
                     with filling:
                         if self.filled:
-                            self.fill_disk()
+                            fill(self.ballast)
                     try:
                         client.call("BF.MADD", "plain", *("item:%d:%d" % (number, i) for i in range(1000)))
                     except Refused as refusal:
@@ -309,7 +300,7 @@ class AdviceTest(client_test.ClientTest):
         self.on_small_disk("--journal", "off")
         self.client.call("BF.RESERVE", "plain", "0.01", 20_000_000)
         self.client.call("BF.ADD", "plain", "x")
-        self.fill_disk()
+        fill(self.ballast)
         with self.assertRaises(Refused):
             self.client.call("SAVE")
         [trouble] = self.page.ask("trouble", "The last save failed: ")
