@@ -74,9 +74,33 @@ function untilFull(filter) {
   return filter.full_in === 0 ? "" : ` At the rate of the last minute it is full in ${duration(filter.full_in)}.`;
 }
 
-const growthOf = (filter) => (filter.expansion === 0 ? "It does not grow" : "It has grown to as many layers as it may have");
+// What to do where memory is short. `wanted`: bytes that filters and keys would take.
+export function memoryStep(memory, wanted) {
+  return memory.max && wanted < 0.8 * memory.machine
+    ? { text: "Remove keys that are not needed, or raise the limit (also in sepald.toml, for the next start):", code: `CONFIG SET maxmemory ${Math.ceil(wanted / 2 ** 20)}mb` }
+    : { text: "Remove keys that are not needed, or give the machine more memory.", code: "" };
+}
+
+// It has to grow, and its next layer would take more memory than is left.
+export const lacksMemory = (filter) => filter.growth_limit === "memory";
+// At most about what its next layer takes, in bytes: a lower rate takes more for each item.
+export const nextLayerBytes = (filter) => 1.5 * filter.expansion * filter.bytes;
+
+const growthOf = (filter) => (lacksMemory(filter) ? "It has to grow, and its next layer would take more memory than is left"
+  : filter.growth_limit === "layers" ? "It has grown to as many layers as it may have" : "It does not grow");
 const ADD_AGAIN = "add the refused items again";
 const NOTHING = "Nothing has to be done.";
+
+// Of a filter that grows, and will not get the memory. `answers`: what can be said of its answers.
+function adviseMemory(filter, answers, memory) {
+  const full = filter.state === "full";
+  const room = full ? "its room is used up" : `it has room for ${count(Math.max(0, filter.capacity - filter.items))} more items`;
+  return {
+    why: `${growthOf(filter)}. Now ${room}${full ? ": it refuses new items." : ". Then it refuses new items."} ${answers}`,
+    what: full ? `Let it have more memory. Then ${ADD_AGAIN}.` : "Let it have more memory in time.",
+    steps: [memoryStep(memory, memory.used + nextLayerBytes(filter))],
+  };
+}
 
 function adviseCuckoo(filter) {
   const { state } = filter;
@@ -145,10 +169,11 @@ function adviseBloom(filter) {
   if (state === "mirror_broken")
     return { why: `Adds to this filter go on. ${room}`, what: "Begin again with a larger target.", steps: replacement(filter) };
   if (state === "filling")
-    return { why: `It does not grow, and has room for ${count(Math.max(0, filter.capacity - filter.items))} more items.${untilFull(filter)} Then it refuses new items.`, what: "Prepare a larger filter in time.", steps: replacement(filter) };
+    return { why: `${growthOf(filter)}, and has room for ${count(Math.max(0, filter.capacity - filter.items))} more items.${untilFull(filter)} Then it refuses new items.`, what: "Prepare a larger filter in time.", steps: replacement(filter) };
   if (state === "grown")
     return { why: `Its rate is as asked for. It has grown ${filter.layers - 1} times, so a look-up of an absent item searches ${filter.layers} layers.`, what: `${NOTHING} One large layer would be faster and smaller:`, steps: replacement(filter) };
   const growth = filter.expansion === 0 ? "It does not grow."
+    : filter.growth_limit === "layers" ? "It has as many layers as it may have."
     : `When it is full, it grows by itself: the next layer holds ${filter.expansion === 1 ? "as many items as" : `${filter.expansion} times`} the last.`;
   return {
     why: filter.items === 0 ? `Nothing has been added yet. It has room for ${count(filter.capacity)} items.` : `${errs} ${room}${untilFull(filter)} ${growth}`,
@@ -156,8 +181,12 @@ function adviseBloom(filter) {
   };
 }
 
-// { why, what, steps: [{ text, code }] }
-export function advise(filter) {
+// { why, what, steps: [{ text, code }] }. `memory`: that of /api/server.
+export function advise(filter, memory) {
+  if ((filter.state === "full" || filter.state === "filling") && lacksMemory(filter)) {
+    const answers = deletes(filter) ? "" : `It wrongly says "maybe" for ${oneIn(filter.rate)} absent items; ${oneIn(filter.asked)} was asked for.`;
+    return adviseMemory(filter, answers + mirrorOf(filter), memory);
+  }
   if (filter.kind === "window") return adviseWindow(filter);
   if (deletes(filter)) return adviseCuckoo(filter);
   const advice = adviseBloom(filter);

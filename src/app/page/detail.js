@@ -24,7 +24,7 @@ function windowFactsOf(filter) {
     ["Asked for", `${percent(filter.asked)} (${oneIn(filter.asked)})`],
     ["Room taken", percent(filter.fill)],
     ["Memory", bytes(filter.bytes)], ["Bits of memory an item", filter.items === 0 ? "none yet" : (8 * filter.bytes / filter.items).toFixed(1)],
-    ["When a generation is full", last ? "the next one begins" : filter.expansion === 0 ? "refuses items until the next one begins" : `grows, times ${filter.expansion}`],
+    ["When a generation is full", last ? "the next one begins" : filter.expansion === 0 || filter.growth_limit ? "refuses items until the next one begins" : `grows, times ${filter.expansion}`],
     ...linksOf(filter),
   ].filter(([, value]) => value !== "");
   return facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)));
@@ -42,7 +42,7 @@ export function factsOf(filter) {
     ["Asked for", filter.asked === null ? "none" : `${percent(filter.asked)} (${oneIn(filter.asked)})`],
     [bloom ? "Bits set" : "Slots taken", percent(filter.fill)],
     ["Memory", bytes(filter.bytes)], ["Bits of memory an item", filter.items === 0 ? "none yet" : (8 * filter.bytes / filter.items).toFixed(1)],
-    ["When full", filter.expansion === 0 ? "refuses items" : own ? "grows, cell by cell" : `grows, times ${filter.expansion}`],
+    ["When full", filter.expansion === 0 || filter.growth_limit ? "refuses items" : own ? "grows, cell by cell" : `grows, times ${filter.expansion}`],
     bloom ? ["Full", forecast] : null,
     ...linksOf(filter),
   ].filter(Boolean);

@@ -1,5 +1,5 @@
 // What is wrong with the server and its filters: one line for one cause, the worst first, and what to do.
-import { deletes, STATES } from "./advice.js";
+import { deletes, lacksMemory, memoryStep, nextLayerBytes, STATES } from "./advice.js";
 import { bytes, count, duration, exact, percent, timeAt } from "./figures.js";
 
 const NEAR = 0.9;  // of a limit
@@ -21,16 +21,13 @@ function ofJournal({ journal, save, recent }) {
   return causes;
 }
 
-// Half as much again as is used, in whole units.
-function moreMemory(used) {
-  const unit = 2 ** 20;
-  return `${Math.ceil(1.5 * used / unit)}mb`;
-}
-
 const LARGEST = 3;
 
+const stuck = (filter) => filter.state === "full" && lacksMemory(filter);
+
 function ofMemory({ memory, recent }, listed) {
-  const refused = recent.adds_refused.memory;
+  // Those that filters refuse which cannot grow are told with these filters.
+  const refused = listed.some(stuck) ? 0 : recent.adds_refused.memory;
   if (!memory.limit || (memory.used <= NEAR * memory.limit && refused === 0)) return [];
   const near = memory.used > NEAR * memory.limit;
   const share = (first) => `${first} and keys take ${bytes(memory.used)}, ${percent(memory.used / memory.limit)} of ${memory.max ? "maxmemory" : "their share of the memory"}`;
@@ -40,9 +37,18 @@ function ofMemory({ memory, recent }, listed) {
   if (!near) return [{ tone: "warn", what: `${were}. ${share("Now filters")}.`, steps: [step("If more are refused, remove keys that are not needed, or raise maxmemory.")], ...largest }];
   const what = `${share("Filters")}. ${refused ? `${were}.` : "At the limit, new filters and items are refused."}`;
   const tone = refused || memory.used > 0.98 * memory.limit ? "bad" : "warn";
-  return memory.max && 1.5 * memory.used < 0.8 * memory.machine
-    ? [{ tone, what, steps: [step("Remove keys that are not needed, or raise the limit (also in sepald.toml, for the next start):", `CONFIG SET maxmemory ${moreMemory(memory.used)}`)], ...largest }]
-    : [{ tone, what, steps: [step("Remove keys that are not needed, or give the machine more memory.")], ...largest }];
+  return [{ tone, what, steps: [memoryStep(memory, 1.5 * memory.used)], ...largest }];
+}
+
+// Filters that have to grow, and do not get the memory.
+function ofGrowth({ memory, recent }, listed) {
+  const filters = listed.filter(stuck);
+  if (filters.length === 0) return [];
+  const refused = recent.adds_refused.memory;
+  const [one, more] = ["cannot grow: its next layer would take more memory than is left. It refuses new items.", "cannot grow: their next layers would take more memory than is left. They refuse new items."];
+  const { text, code } = memoryStep(memory, filters.reduce((sum, filter) => sum + nextLayerBytes(filter), memory.used));
+  return [{ tone: "bad", filters: filters.slice(0, LARGEST), state: "full", number: filters.length, what: `${many(filters.length, `filter ${one}`, `filters ${more}`)}${refused ? ` ${many(refused, "add was", "adds were")} refused ${recently(recent)} for lack of memory.` : ""}`,
+    steps: [step(text, code), ...(refused ? [step("Add the refused items again then.")] : [])] }];
 }
 
 const areMany = (clients, clientsMax) => clients > NEAR * clientsMax;
@@ -103,15 +109,16 @@ const OF_STATES = {
   full: ["is full: it refuses new items.", "are full: they refuse new items.", "Replace it by a larger filter"],
   overfilled: ["errs far more often than was asked for.", "err far more often than was asked for.", "Replace it by a larger filter"],
   mirror_broken: ["has a broken mirror: its target lacks items.", "have broken mirrors: their targets lack items.", "Begin the mirror again with a larger target"],
-  filling: ["has little room left, and does not grow.", "have little room left, and do not grow.", "Prepare a larger filter"],
+  filling: ["has little room left, and cannot grow.", "have little room left, and cannot grow.", "Prepare a larger filter"],
 };
 
-// `listed` are the filters of the list. The full target of a broken mirror is told with its source.
+// `listed` are the filters of the list. The full target of a broken mirror is told with its source, and one that cannot grow for lack of
+// memory by ofGrowth().
 function ofFilters({ filters, recent }, listed) {
   const causes = [];
   const told = (filter) => filter.mirror?.role === "target" && filter.mirror.state === "broken";
   for (const [state, [one, more, advice]] of Object.entries(OF_STATES)) {
-    const all = listed.filter((filter) => filter.state === state), own = all.filter((filter) => !told(filter));
+    const all = listed.filter((filter) => filter.state === state), own = all.filter((filter) => !told(filter) && !stuck(filter));
     const number = (filters.states[state] ?? 0) - (all.length - own.length);
     if (number <= 0) continue;
     const refused = state === "full" ? recent.adds_refused.full : 0;
@@ -124,6 +131,6 @@ function ofFilters({ filters, recent }, listed) {
 
 // [{ tone, what, steps: [{ text, code }], state?, number?, filters?, sizes? }]
 export function troubles(server, listed) {
-  const all = [...ofJournal(server), ...ofMemory(server, listed), ...ofLimits(server), ...ofFilters(server, listed), ...ofCertificate(server), ...ofRejections(server)];
+  const all = [...ofJournal(server), ...ofMemory(server, listed), ...ofGrowth(server, listed), ...ofLimits(server), ...ofFilters(server, listed), ...ofCertificate(server), ...ofRejections(server)];
   return [...all.filter((cause) => cause.tone === "bad"), ...all.filter((cause) => cause.tone !== "bad")];
 }

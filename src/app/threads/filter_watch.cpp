@@ -115,6 +115,8 @@ FilterWatch::Changes FilterWatch::changes() const {
   return {.keyspace = keyspace_.changes(),
           // A filter that deletes grows cell by cell, which is no change of structure.
           .bytes = keyspace_.memory_used(),
+          // Whether a filter can grow depends on it.
+          .bytes_max = keyspace_.memory_limit(),
           .values = options_.value_changes ? options_.value_changes() : judged_.values + 1};
 }
 

@@ -77,6 +77,7 @@ class FilterWatch {
   struct Changes {
     std::uint64_t keyspace = 0;
     std::uint64_t bytes = 0;
+    std::uint64_t bytes_max = 0;
     std::uint64_t values = 0;
     friend bool operator==(const Changes&, const Changes&) = default;
   };

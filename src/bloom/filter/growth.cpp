@@ -48,8 +48,8 @@ Filter::Room Filter::find_room() {
   return newest.full() ? Room::none : Room::claimed;
 }
 
-Filter::Refusal Filter::grow(const FilterLimits& limits, PlanMemo* plans, Limbo& limbo, const Tell& tell) {
-  SEPAL_ASSERT(stack().newest().full(), "a filter grows above a layer that may still change");
+std::variant<LayerPlan, Filter::Refusal> Filter::plan_next(const FilterLimits& limits,
+                                                           PlanMemo* plans) const {
   if (expansion_ == 0) return Refusal::full;
   if (layer_count() >= limits.layers_max) return Refusal::layer_limit;
   const LayerRequest request = next_layer();
@@ -59,11 +59,25 @@ Filter::Refusal Filter::grow(const FilterLimits& limits, PlanMemo* plans, Limbo&
   const std::uint64_t bytes_max = limits.bytes_max - bytes_held;
   const auto plan = plan_layer(request, bytes_max, plans);
   if (!plan || Layer::footprint(*plan) > bytes_max) return Refusal::too_large;
-  auto layer = Layer::create(*plan, 0, Paging::small);
+  return *plan;
+}
+
+Filter::Refusal Filter::growth_refusal(const FilterLimits& limits) const {
+  const auto planned = plan_next(limits, nullptr);
+  const auto* const refusal = std::get_if<Refusal>(&planned);
+  return refusal == nullptr ? Refusal::none : *refusal;
+}
+
+Filter::Refusal Filter::grow(const FilterLimits& limits, PlanMemo* plans, Limbo& limbo, const Tell& tell) {
+  SEPAL_ASSERT(stack().newest().full(), "a filter grows above a layer that may still change");
+  const auto planned = plan_next(limits, plans);
+  if (const auto* const refusal = std::get_if<Refusal>(&planned)) return *refusal;
+  const auto& plan = std::get<LayerPlan>(planned);
+  auto layer = Layer::create(plan, 0, Paging::small);
   if (!layer) return Refusal::out_of_memory;
   auto list = LayerList::create(younger_.load(std::memory_order_relaxed), first(), **layer);
   if (list == nullptr) return Refusal::out_of_memory;
-  if (tell) tell(*plan);
+  if (tell) tell(plan);
   publish(std::move(*layer), std::move(list), limbo);
   return Refusal::none;
 }

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <utility>
 
 #include "bloom/window/entries.hpp"
+#include "bloom/window/milliseconds.hpp"
 #include "bloom/window/window_layer.hpp"
 
 namespace sepal::bloom {
@@ -22,14 +22,8 @@ namespace {
 // The generation in which the year 1970 began: so the first one of a filter has as many before it as a window
 // has.
 constexpr std::uint64_t first_generation = lanes_max;
-constexpr std::uint64_t growth_pause_milliseconds = 1000;
 // Behind it is no time that a clock tells.
 constexpr std::uint64_t milliseconds_max = std::uint64_t{1} << 53;
-
-std::uint64_t milliseconds_of(WallTime time) {
-  const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
-  return static_cast<std::uint64_t>(std::max<std::int64_t>(since, 0));
-}
 
 }  // namespace
 
@@ -369,13 +363,6 @@ std::uint64_t WindowFilter::places_for(std::span<const std::string_view> items,
   return places;
 }
 
-bool WindowFilter::may_grow(WallTime now) const {
-  if (options_.expansion == 0 || options_.of_last()) return false;
-  const std::uint64_t pause_ends = may_grow_at_.load(std::memory_order_relaxed);
-  // A clock that went back ends the pause as well.
-  return milliseconds_of(now) >= pause_ends || pause_ends - milliseconds_of(now) > growth_pause_milliseconds;
-}
-
 bool WindowFilter::add_each(std::span<const std::string_view> items, WallTime now, Refusal no_room,
                             std::vector<AddOutcome>& outcomes, value::AddRecorder* recorder) {
   if (recorder != nullptr && !recorder->begin()) return false;
@@ -415,79 +402,6 @@ void WindowFilter::share_out_stripes() {
   if (count == stripe_count_) return;
   stripes_ = std::make_unique<Stripe[]>(count);
   stripe_count_ = count;
-}
-
-// For each age of a lane: the rates of the lanes that will then still be live, as planned.
-std::vector<double> WindowFilter::rates_by_age() const {
-  const LiveStamps live(newest_generation(), options_.lanes());
-  std::vector<double> rates(live.lanes);
-  for (const auto& layer : layers_) {
-    for (std::uint32_t lane = 0; lane < live.lanes; ++lane) {
-      if (layer->taken(lane) == 0) continue;
-      const std::uint64_t age = live.generation - live.generation_of(lane);
-      for (std::uint64_t later = 0; age + later < live.lanes; ++later)
-        rates[later] += layer->plan().error_rate;
-    }
-  }
-  return rates;
-}
-
-// Records have the low bits of a number alone.
-bool WindowFilter::has_layer_number() const {
-  return next_number_ <= window_layer_number_max &&
-         next_number_ - layers_.front()->number() < std::uint64_t{1} << entry_layer_bits;
-}
-
-// As many items as the newest layer has, times the expansion. What a generation has already counts as well:
-// else a filter with an expansion of 1 would grow layer after layer.
-std::uint64_t WindowFilter::next_capacity() const {
-  const auto lane = static_cast<std::uint32_t>(newest_generation() % options_.lanes());
-  std::uint64_t taken = 0;
-  for (const auto& layer : layers_) taken += layer->taken(lane);
-  const auto expanded = checked_multiply(newest_layer().plan().capacity, options_.expansion);
-  return expanded ? std::max(*expanded, taken) : 0;
-}
-
-Filter::Refusal WindowFilter::grow(WallTime now, const value::Limits& limits,
-                                   const std::function<void(std::uint64_t, const LanePlan&)>& tell) {
-  if (options_.expansion == 0 || options_.of_last()) return Refusal::full;
-  const auto refused = [&](Refusal refusal) {
-    refusal_.store(refusal, std::memory_order_relaxed);
-    may_grow_at_.store(milliseconds_of(now) + growth_pause_milliseconds, std::memory_order_relaxed);
-    return refusal;
-  };
-  if (layers_.size() >= limits.layers_max || !has_layer_number()) return refused(Refusal::layer_limit);
-  const std::uint64_t items = next_capacity();
-  const std::uint64_t held = byte_count();
-  if (items == 0 || held > limits.bytes_max) return refused(Refusal::too_large);
-  const auto plan = plan_growth(options_, items, rates_by_age(), limits.bytes_max - held);
-  if (!plan || WindowLayer::footprint(*plan, options_.lanes()) > limits.bytes_max - held)
-    return refused(Refusal::too_large);
-  auto layer = WindowLayer::create(*plan, next_number_, options_.lanes(), Paging::small);
-  if (!layer) return refused(Refusal::out_of_memory);
-  if (tell) tell(newest_generation(), *plan);
-  layers_.push_back(std::move(*layer));
-  ++next_number_;
-  may_grow_at_.store(0, std::memory_order_relaxed);
-  share_out_stripes();
-  return Refusal::none;
-}
-
-Result<void> WindowFilter::append_layer(std::uint64_t generation, const LanePlan& plan,
-                                        const value::Limits& limits) {
-  if (generation > generation_number_max) return fail(Errc::out_of_range);
-  (void)reach(generation);
-  (void)drop_old_layers();
-  const std::uint64_t held = byte_count();
-  if (layers_.size() >= limits.layers_max || !has_layer_number()) return fail(Errc::layer_limit);
-  if (held > limits.bytes_max || WindowLayer::footprint(plan, options_.lanes()) > limits.bytes_max - held)
-    return fail(Errc::too_large);
-  auto layer = WindowLayer::create(plan, next_number_, options_.lanes(), Paging::huge);
-  if (!layer) return layer.error();
-  layers_.push_back(std::move(*layer));
-  ++next_number_;
-  share_out_stripes();
-  return {};
 }
 
 bool WindowFilter::fresh() const {

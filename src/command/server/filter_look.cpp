@@ -34,22 +34,39 @@ FilterDetail measured(const bloom::FilterFacts& facts, FilterDetail detail, std:
   return detail;
 }
 
-struct Now {
+GrowthLimit limit_of(bloom::Filter::Refusal refusal) {
+  switch (refusal) {
+    case bloom::Filter::Refusal::none: return GrowthLimit::none;
+    case bloom::Filter::Refusal::full: return GrowthLimit::expansion;
+    case bloom::Filter::Refusal::layer_limit: return GrowthLimit::layers;
+    case bloom::Filter::Refusal::too_large:
+    case bloom::Filter::Refusal::out_of_memory: return GrowthLimit::memory;
+  }
+  SEPAL_ASSERT(false, "a refusal that is none");
+  return GrowthLimit::none;
+}
+
+// What a look compares a filter with.
+struct Around {
+  const keyspace::Keyspace& keyspace;
   WallTime wall;
   SteadyTime steady;
 };
 
-FilterLook look_at(bloom::Filter& filter, FilterDetail detail, const keyspace::KeyspaceOptions& options,
-                   const Now& now) {
-  bloom::FilterFacts facts = bloom::facts_of(filter, now.steady);
+FilterLook look_at(bloom::Filter& filter, FilterDetail detail, const Around& around) {
+  bloom::FilterFacts facts = bloom::facts_of(filter, around.steady);
   SeenFilter& seen = detail.seen;
   seen.capacity = facts.capacity;
   seen.item_count = facts.item_count;
   seen.byte_count = facts.byte_count;
   seen.layer_count = facts.layers.size();
   seen.expansion = facts.options.expansion;
-  seen.may_grow = seen.expansion != 0 && seen.layer_count < options.layers_max;
-  seen.refuses = !seen.may_grow && seen.item_count >= seen.capacity;
+  // The next layer is planned only when it may soon be needed: that takes longer than the rest of the look.
+  const bool may_grow = seen.expansion != 0 && seen.layer_count < around.keyspace.options().layers_max;
+  if (!may_grow ||
+      static_cast<double>(seen.item_count) >= growth_asked_share * static_cast<double>(seen.capacity))
+    seen.growth_limit = limit_of(filter.growth_refusal(around.keyspace.value_limits(seen.byte_count)));
+  seen.refuses = seen.growth_limit != GrowthLimit::none && seen.item_count >= seen.capacity;
   seen.rate_asked = facts.options.error_rate;
   seen.seconds_until_full = facts.seconds_until_full();
   seen.usage = facts.usage;
@@ -66,8 +83,8 @@ FilterLook done(FilterDetail detail) {
   return [detail = std::move(detail)](std::uint64_t) mutable { return std::move(detail); };
 }
 
-FilterLook look_at(const cuckoo::Filter& filter, FilterDetail detail, const keyspace::KeyspaceOptions&,
-                   const Now&) {
+// One that grows does so cell by cell: it is short of memory when the server is.
+FilterLook look_at(const cuckoo::Filter& filter, FilterDetail detail, const Around&) {
   const cuckoo::Options& options = filter.plan().options;
   auto layers = filter.layers();
   std::uint64_t items = 0;
@@ -90,8 +107,8 @@ FilterLook look_at(const cuckoo::Filter& filter, FilterDetail detail, const keys
   seen.byte_count = filter.byte_count();
   seen.layer_count = layers.size();
   seen.expansion = options.expansion;
-  seen.may_grow = options.scaling();
-  seen.refuses = !seen.may_grow && items >= filter.plan().item_count_max();
+  seen.growth_limit = options.scaling() ? GrowthLimit::none : GrowthLimit::expansion;
+  seen.refuses = !options.scaling() && items >= filter.plan().item_count_max();
   seen.fill = slots_used / slots;
   seen.false_positive_rate = 1 - right;
   seen.rate_asked = options.error_rate;
@@ -100,8 +117,22 @@ FilterLook look_at(const cuckoo::Filter& filter, FilterDetail detail, const keys
   return done(std::move(detail));
 }
 
-FilterLook look_at(const cuckoo::RedisFilter& filter, FilterDetail detail,
-                   const keyspace::KeyspaceOptions& options, const Now&) {
+GrowthLimit growth_limit_of(const cuckoo::RedisFilter& filter, const keyspace::Keyspace& keyspace) {
+  using Added = cuckoo::RedisTable::Added;
+  value::Limits limits = keyspace.value_limits(filter.byte_count());
+  limits.layers_max = writers::redis_layers_max_of(keyspace.options());
+  switch (filter.table().growth_refusal(limits)) {
+    case Added::full: return GrowthLimit::expansion;
+    case Added::layer_limit: return GrowthLimit::layers;
+    case Added::too_large:
+    case Added::out_of_memory: return GrowthLimit::memory;
+    case Added::added:
+    case Added::exists: break;
+  }
+  return GrowthLimit::none;
+}
+
+FilterLook look_at(const cuckoo::RedisFilter& filter, FilterDetail detail, const Around& around) {
   const cuckoo::RedisHeader& header = filter.header();
   const cuckoo::RedisMeasure measured = cuckoo::measure(filter.table(), sampled_slots_max);
   SeenFilter& seen = detail.seen;
@@ -110,11 +141,11 @@ FilterLook look_at(const cuckoo::RedisFilter& filter, FilterDetail detail,
   seen.byte_count = filter.byte_count();
   seen.layer_count = header.layer_count;
   seen.expansion = header.expansion;
+  seen.growth_limit = growth_limit_of(filter, around.keyspace);
   // One that has all layers refuses every add, as RedisBloom does.
-  const bool has_all_layers = header.layer_count >= writers::redis_layers_max_of(options);
-  seen.may_grow = header.expansion != 0 && !has_all_layers;
-  seen.refuses = has_all_layers || (header.expansion == 0 &&
-                                    (filter.table().refused_last() || seen.item_count >= seen.capacity));
+  seen.refuses = header.layer_count >= writers::redis_layers_max_of(around.keyspace.options()) ||
+                 (seen.growth_limit != GrowthLimit::none &&
+                  (filter.table().refused_last() || seen.item_count >= seen.capacity));
   seen.fill = measured.fill;
   seen.false_positive_rate = measured.false_positive_rate;
   seen.removed_count = header.delete_count;
@@ -129,17 +160,18 @@ FilterLook look_at(const cuckoo::RedisFilter& filter, FilterDetail detail,
 
 // --- filters that forget ----------------------------------------------------------------------------------
 
-// One that does not grow refuses items from the moment when its newest generation is full until the next one
-// begins.
-FilterLook look_at(const bloom::WindowFilter& filter, FilterDetail detail, const keyspace::KeyspaceOptions&,
-                   const Now& now) {
-  bloom::WindowFilter::State state = filter.state(now.wall);
+// One that cannot grow refuses items from the moment when its newest generation is full until the next one
+// begins. One of the last items begins the next one instead.
+FilterLook look_at(const bloom::WindowFilter& filter, FilterDetail detail, const Around& around) {
+  bloom::WindowFilter::State state = filter.state(around.wall);
   SeenFilter& seen = detail.seen;
   const bloom::WindowOptions& options = filter.options();
-  seen.may_grow = options.of_last() || options.expansion != 0;
-  seen.refuses = !seen.may_grow && state.generations.front().items >= state.layers.back().plan.capacity;
+  const bool is_full = state.generations.front().items >= state.layers.back().plan.capacity;
+  if (!options.of_last() && (is_full || options.expansion == 0))
+    seen.growth_limit = limit_of(filter.growth_refusal(around.keyspace.value_limits(filter.byte_count())));
+  seen.refuses = is_full && seen.growth_limit != GrowthLimit::none;
   seen.capacity = filter.capacity();
-  seen.item_count = filter.item_count(now.wall);
+  seen.item_count = filter.item_count(around.wall);
   seen.byte_count = filter.byte_count();
   seen.layer_count = state.layers.size();
   seen.expansion = options.expansion;
@@ -184,6 +216,17 @@ std::string_view name_of_filter(Kind kind) {
   return "";
 }
 
+std::string_view name_of_limit(GrowthLimit limit) {
+  switch (limit) {
+    case GrowthLimit::expansion: return "expansion";
+    case GrowthLimit::layers: return "layers";
+    case GrowthLimit::memory: return "memory";
+    case GrowthLimit::none: break;
+  }
+  SEPAL_ASSERT(false, "what limits nothing has no name");
+  return "";
+}
+
 FilterLook look_at_filter(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key, WallTime now,
                           SteadyTime steady_now) {
   const auto [found, deadline] = keyspace.look(key, now);
@@ -195,10 +238,8 @@ FilterLook look_at_filter(const keyspace::Keyspace& keyspace, keyspace::Database
   detail.seen.kind = found->kind();
   detail.seen.deadline = deadline;
   detail.seen.mirror = seen_mirror(keyspace.mirrors(), *found);
-  const Now both{.wall = now, .steady = steady_now};
-  const auto looked = [&](auto* filter) {
-    return look_at(*filter, std::move(detail), keyspace.options(), both);
-  };
+  const Around around{.keyspace = keyspace, .wall = now, .steady = steady_now};
+  const auto looked = [&](auto* filter) { return look_at(*filter, std::move(detail), around); };
   if (auto* const filter = value::as<bloom::Filter>(found)) return looked(filter);
   if (const auto* const filter = value::as<cuckoo::Filter>(found)) return looked(filter);
   if (const auto* const filter = value::as<cuckoo::RedisFilter>(found)) return looked(filter);

@@ -10,7 +10,7 @@ namespace {
 
 // Only filters that hold what was added for good: a filter that forgets makes room by itself.
 bool is_filling(const SeenFilter& filter) {
-  if (filter.may_grow || filter.kind == value::Kind::window) return false;
+  if (filter.growth_limit == GrowthLimit::none || filter.kind == value::Kind::window) return false;
   if (static_cast<double>(filter.item_count) >= filling_share * static_cast<double>(filter.capacity))
     return true;
   return filter.seconds_until_full && *filter.seconds_until_full < full_soon_seconds;

@@ -223,6 +223,11 @@ constexpr Column filter_columns[] = {
     {"asked", [](const SeenFilter& filter, JsonWriter& to) { known_or_null(to, filter.rate_asked); }},
     {"expansion",
      [](const SeenFilter& filter, JsonWriter& to) { to.number(std::uint64_t{filter.expansion}); }},
+    // What keeps it from growing; null: nothing.
+    {"growth_limit",
+     [](const SeenFilter& filter, JsonWriter& to) {
+       filter.growth_limit == GrowthLimit::none ? to.null() : to.text(name_of_limit(filter.growth_limit));
+     }},
     {"layers", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.layer_count); }},
     {"bytes", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.byte_count); }},
     {"full_in",

@@ -174,7 +174,7 @@ RedisTable::Added RedisTable::add(const Hashes& item, const value::Limits& limit
   for (std::uint32_t layer = header_.layer_count; layer > 0 && !done; --layer) done = put(layer - 1, item);
   if (!done && !kick(item)) {
     const Added grown = grow(limits);
-    refused_last_ = grown == Added::full;
+    refused_last_ = grown != Added::added;
     if (grown != Added::added) return grown;
     const bool put_to_new = put(header_.layer_count - 1, item);
     SEPAL_ASSERT(put_to_new, "a new layer of a cuckoo filter has room");
@@ -221,18 +221,24 @@ bool RedisTable::kick(const Hashes& item) {
   return false;
 }
 
-RedisTable::Added RedisTable::grow(const value::Limits& limits) {
+std::uint32_t RedisTable::next_layers_room() const {
+  return header_.layer_count < layers_room_ ? layers_room_ : layers_room_ + layers_room_ / 2 + 1;
+}
+
+RedisTable::Added RedisTable::growth_refusal(const value::Limits& limits) const {
   if (header_.expansion == 0) return Added::full;
   if (header_.layer_count >= limits.layers_max) return Added::layer_limit;
   RedisHeader grown = header_;
   ++grown.layer_count;
   if (!check_redis_header(grown)) return Added::too_large;
-  const bool has_room = header_.layer_count < layers_room_;
-  const std::uint32_t room = has_room ? layers_room_ : layers_room_ + layers_room_ / 2 + 1;
-  const std::uint64_t bytes = value::heap_footprint(room * sizeof(Layer)) + slots_footprint_ +
+  const std::uint64_t bytes = value::heap_footprint(next_layers_room() * sizeof(Layer)) + slots_footprint_ +
                               RedisSlots::footprint(grown.layer_slots(header_.layer_count));
-  if (bytes > limits.bytes_max) return Added::too_large;
-  if (!has_room) {
+  return bytes > limits.bytes_max ? Added::too_large : Added::added;
+}
+
+RedisTable::Added RedisTable::grow(const value::Limits& limits) {
+  if (const Added refusal = growth_refusal(limits); refusal != Added::added) return refusal;
+  if (const std::uint32_t room = next_layers_room(); room != layers_room_) {
     std::unique_ptr<Layer[]> layers(new (std::nothrow) Layer[room]);
     if (layers == nullptr) return Added::out_of_memory;
     std::move(&layers_[0], &layers_[header_.layer_count], layers.get());

@@ -48,7 +48,7 @@ async function content(page) {
   assert.equal(await page.textContent("#kinds"), `${total - 2} Bloom filters, 1 cuckoo filter, 1 cuckoo filter of RedisBloom`);
   assert.match(await page.textContent("#watched"), new RegExp(`^All ${total} filters are listed\\. All were judged `));
   const causes = await page.locator("#troubles li .state").allTextContents();
-  assert.match(causes.join("\n"), /^1 filter is full: it refuses new items\. \d+ adds? w(as|ere) refused in the last [^.]*\.\n1 filter errs far more often than was asked for\.\n2 filters have little room left, and do not grow\.$/);
+  assert.match(causes.join("\n"), /^1 filter is full: it refuses new items\. \d+ adds? w(as|ere) refused in the last [^.]*\.\n1 filter errs far more often than was asked for\.\n2 filters have little room left, and cannot grow\.$/);
   await page.locator("#troubles a", { hasText: "overfilled" }).waitFor();
   await page.locator("#slowest summary").click();
   await page.locator("#slowest tbody tr", { hasText: "bf.madd" }).waitFor();

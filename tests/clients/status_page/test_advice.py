@@ -233,6 +233,33 @@ class AdviceTest(client_test.ClientTest):
         [trouble] = self.page.ask("trouble", "1 add was refused")
         self.assertRegex(trouble["text"], "for lack of memory. Now filters and keys take .*If more are refused")
 
+    def test_filters_that_cannot_grow_for_lack_of_memory(self):
+        self.serve("--maxmemory", "4mb", "--bf-expansion", "8")
+        for key, command, reserve in (("plain", "BF.MADD", ("BF.RESERVE", "plain", "0.01", 1_000_000)),
+                                      ("seen", "BF.MADD", ("BF.RESERVE", "seen", "0.01", 300_000, "EXPANSION", 8, "WINDOW", 3600)),
+                                      ("moved", "CF.INSERT", ("CF.LOADCHUNK", "moved", 1, struct.pack("<4Q3H", 2 ** 19, 2 ** 19, 0, 1, 1, 1, 32)))):
+            self.client.call(*reserve)
+            between = ("ITEMS",) if command == "CF.INSERT" else ()
+            refused = None
+            items = self.items(1_100_000)
+            for first in range(0, len(items), 1000):
+                answer = self.client.call(command, key, *between, *items[first:first + 1000])
+                if any(isinstance(one, Refused) or one == -1 for one in answer):
+                    refused = items[first:first + 1000]
+                    break
+            self.assertIsNotNone(refused, key)
+            [trouble] = self.page.ask("trouble", "1 filter cannot grow")
+            self.assertRegex(trouble["text"], r"its next layer would take more memory than is left\. It refuses new items\. [\d,]+ adds? w(as|ere) refused in the last [^.]* for lack of memory\.Remove keys .*raise the limit.*Add the refused items again then\.%s" % key)
+            advice = self.page.ask("filter", "0/" + key, "full")
+            self.assertRegex(advice["text"], "It has to grow, and its next layer would take more memory than is left\\. Now its room is used up: it refuses new items")
+            # The limit is raised, and nothing else changes.
+            self.follow(advice["steps"], lambda: None)
+            self.page.ask("over", "cannot grow")
+            self.client.call(command, key, *between, *refused)
+            self.page.ask("filter", "0/" + key, "fine")
+            self.client.call("FLUSHALL")
+            self.client.call("CONFIG", "SET", "maxmemory", "4mb")
+
     def test_keys(self):
         self.serve("--keys-max", "20")
         for i in range(19):

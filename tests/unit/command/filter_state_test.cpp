@@ -64,6 +64,23 @@ TEST_CASE("a filter that has all layers which it may have is full, though it wou
   CHECK(seen_in(world, "b").expansion != 0);
 }
 
+TEST_CASE(
+    "a filter that has to grow and would not get the memory is filling, and full when it refuses items") {
+  World world({.memory_max = 1 << 20});
+  world.send({"BF.RESERVE", "b", "0.001", "50000", "EXPANSION", "32768"});
+  CHECK_FALSE(fill(world, "BF.ADD", "b", 39'000));
+  CHECK(state_in(world, "b") == "fine");
+  CHECK(seen_in(world, "b").growth_limit == GrowthLimit::none);
+  for (int i = 0; seen_in(world, "b").item_count < 40'000; ++i)
+    world.send({"BF.ADD", "b", "further:" + std::to_string(i)});
+  CHECK(state_in(world, "b") == "filling");
+  CHECK(fill(world, "BF.ADD", "b", 60'000));
+  CHECK(state_in(world, "b") == "full");
+  CHECK(seen_in(world, "b").growth_limit == GrowthLimit::memory);
+  world.keyspace.set_memory_max(std::uint64_t{16} << 30);
+  CHECK(state_in(world, "b") == "fine");
+}
+
 TEST_CASE("a cuckoo filter of RedisBloom is full when it has refused an item, until one is removed") {
   World world({.cuckoo_layers_max = 2});
   const auto load = [&](const std::string& key, std::uint16_t expansion, std::uint32_t layers) {
@@ -132,12 +149,15 @@ TEST_CASE("a filter errs too often from a margin above the rate asked for") {
   CHECK(state_of({.kind = value::Kind::redis_cuckoo, .false_positive_rate = 0.9}) == FilterState::fine);
 }
 
-TEST_CASE("a filter that does not grow is filling if it will be full within an hour") {
-  SeenFilter filter{.capacity = 1000, .item_count = 10, .may_grow = false, .seconds_until_full = 3601};
+TEST_CASE("a filter that cannot grow is filling if it will be full within an hour") {
+  SeenFilter filter{
+      .capacity = 1000, .item_count = 10, .growth_limit = GrowthLimit::expansion, .seconds_until_full = 3601};
   CHECK(state_of(filter) == FilterState::fine);
   filter.seconds_until_full = 3599;
   CHECK(state_of(filter) == FilterState::filling);
-  filter.may_grow = true;
+  filter.growth_limit = GrowthLimit::memory;
+  CHECK(state_of(filter) == FilterState::filling);
+  filter.growth_limit = GrowthLimit::none;
   CHECK(state_of(filter) == FilterState::fine);
 }
 

@@ -44,6 +44,7 @@ TEST_CASE("a filter is a row under the names of its columns") {
       .byte_count = 512,
       .layer_count = 1,
       .expansion = 4,
+      .growth_limit = GrowthLimit::memory,
       .fill = 0.5,
       .false_positive_rate = 0.125,
       .rate_asked = 0.25,
@@ -53,13 +54,14 @@ TEST_CASE("a filter is a row under the names of its columns") {
           SeenMirror{.is_source = true, .other = "t\xfe", .state = keyspace::MirrorState::full, .items = 7}};
   const std::string columns =
       R"({"columns":["database","key","key_encoded","kind","capacity","items","estimate","removed","fill",)"
-      R"("rate","asked","expansion","layers","bytes","full_in","state","deadline","mirror"],)";
+      R"("rate","asked","expansion","growth_limit","layers","bytes","full_in","state","deadline","mirror"],)";
   const std::string mirror = R"({"role":"source","other":"t\\xfe","other_encoded":"%74%FE","state":"broken",)"
                              R"("reason":"the target does not scale and is full","items":7})";
   CHECK(filters_json({.filters = {filter}})
-            .starts_with(columns +
-                         R"("rows":[[3,"\\xff","%FF","bloom",100,50,51,null,0.5,0.125,0.25,4,1,512,null,)" +
-                         R"("mirror_broken",1800000000123,)" + mirror + "]],"));
+            .starts_with(
+                columns +
+                R"("rows":[[3,"\\xff","%FF","bloom",100,50,51,null,0.5,0.125,0.25,4,"memory",1,512,null,)" +
+                R"("mirror_broken",1800000000123,)" + mirror + "]],"));
   CHECK(has(filter_json({.seen = filter, .layers = {}, .history = {}}),
             R"("state":"mirror_broken","deadline":1800000000123,"mirror":)" + mirror));
 }
@@ -124,8 +126,9 @@ TEST_CASE("a filter that deletes is a row with null for what it does not have") 
                           .fill = 0.5,
                           .false_positive_rate = 0.125,
                           .removed_count = 2};
-  CHECK(has(filters_json({.filters = {filter}}),
-            R"([[0,"k",null,"redisbloom_cuckoo",8,4,null,2,0.5,0.125,null,1,1,64,null,"fine",null,null]])"));
+  CHECK(has(
+      filters_json({.filters = {filter}}),
+      R"([[0,"k",null,"redisbloom_cuckoo",8,4,null,2,0.5,0.125,null,1,null,1,64,null,"fine",null,null]])"));
   const std::string detail =
       filter_json({.seen = filter,
                    .layers = std::vector<SeenRedisLayer>{{.buckets = 4, .slots = 8, .fill = 0.5}},

@@ -36,6 +36,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace sepal::value {
@@ -186,6 +187,10 @@ class Filter final : public value::Value {
   // About so many new items would find room now. A single item may find room that is not counted here.
   [[nodiscard]] std::uint64_t room() const;
 
+  // Why the filter could not grow another layer within these limits; none: it could, if the system has the
+  // memory. `limits.bytes_max` counts what the filter takes already, as for grow().
+  [[nodiscard]] Refusal growth_refusal(const FilterLimits& limits) const;
+
   // Plans the layer that the filter would grow next, so that `plans` knows it.
   void plan_growth(PlanMemo& plans) const;
 
@@ -300,6 +305,8 @@ class Filter final : public value::Value {
   void publish(std::unique_ptr<Layer> layer, std::unique_ptr<LayerList> list, Limbo& limbo);
   [[nodiscard]] std::uint32_t foreign_layers() const;
   [[nodiscard]] LayerRequest next_layer() const;
+  // The plan of the next layer, or why there is none.
+  [[nodiscard]] std::variant<LayerPlan, Refusal> plan_next(const FilterLimits& limits, PlanMemo* plans) const;
   [[nodiscard]] bool foreign_contains(const LayerStack& layers, std::string_view item) const;
   [[nodiscard]] bool try_add_foreign(std::string_view item, bool& added, AddRecorder* recorder);
   template <class Claim>

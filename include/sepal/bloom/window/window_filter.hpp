@@ -45,6 +45,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace sepal::bloom {
@@ -85,6 +86,9 @@ class WindowFilter final : public value::Value {
   // Whether a filter without room may grow now. One that was refused memory, or a layer, is not asked again
   // for a second.
   [[nodiscard]] bool may_grow(WallTime now) const;
+  // Why it could not grow another layer within these limits; none: it could, if the system has the memory.
+  // `limits.bytes_max` counts what the filter takes already, as for grow().
+  [[nodiscard]] Refusal growth_refusal(const value::Limits& limits) const;
   // Whether drop_old_layers() would take some out.
   [[nodiscard]] bool has_old_layers() const { return drop_due_.load(std::memory_order_relaxed); }
   // What an item is told that finds no room in a filter that may not grow.
@@ -204,6 +208,8 @@ class WindowFilter final : public value::Value {
   [[nodiscard]] std::uint64_t places_for(std::span<const std::string_view> items,
                                          const LiveStamps& live) const;
   [[nodiscard]] std::uint64_t next_capacity() const;
+  // The plan of the next layer, or why there is none.
+  [[nodiscard]] std::variant<LanePlan, Refusal> plan_next(const value::Limits& limits) const;
   [[nodiscard]] bool has_layer_number() const;
   void count_items(std::uint32_t lane, std::uint64_t count);
   [[nodiscard]] bool is_old(const WindowLayer& layer) const;

@@ -40,6 +40,18 @@ struct SeenMirror {
   [[nodiscard]] bool broken() const { return state != keyspace::MirrorState::whole; }
 };
 
+// What keeps a filter from growing.
+enum class GrowthLimit : std::uint8_t {
+  none,       // it grows when it has to, or has room left (growth_asked_share)
+  expansion,  // it was made not to grow
+  layers,     // it has as many layers as it may have
+  memory,     // its next layer would take more memory than is left
+};
+// What the page's /api calls it: "expansion", "layers", "memory". Not of `none`.
+[[nodiscard]] std::string_view name_of_limit(GrowthLimit limit);
+// From this share of its room on, a filter is asked whether it would get the memory of its next layer.
+inline constexpr double growth_asked_share = 0.8;
+
 // A filter as it was measured some seconds ago. A value: nothing in it depends on the filter any more. A
 // member is nothing where a filter of this kind has no such figure.
 struct SeenFilter {
@@ -52,8 +64,8 @@ struct SeenFilter {
   std::uint64_t byte_count = 0;  // of memory
   std::uint64_t layer_count = 0;
   std::uint32_t expansion = 0;  // 0: it does not grow
-  bool may_grow = true;         // or it has all layers that it may have
-  bool refuses = false;         // it has no room for another item, and may not grow
+  GrowthLimit growth_limit = GrowthLimit::none;
+  bool refuses = false;  // it has no room for another item, and cannot grow
   double fill =
       0;  // the share of its bits that are set, of its slots that are taken, or of its room that items have
   double false_positive_rate = 0;  // now

@@ -85,9 +85,11 @@ class RedisTable {
 
   // Counts and shape.
   [[nodiscard]] const RedisHeader& header() const { return header_; }
-  // It does not grow, and had no slot for an item: nothing was removed since. It may refuse before all slots
-  // are taken. Not in its bytes: a filter that was loaded does not know.
+  // It had no slot for an item and could not grow. Since then, nothing was removed, and it has not grown. It
+  // may refuse before all slots are taken. Not in its bytes: a filter that was loaded does not know.
   [[nodiscard]] bool refused_last() const { return refused_last_; }
+  // Why it could not grow another layer within these limits; `added`: it could, if the system has the memory.
+  [[nodiscard]] Added growth_refusal(const value::Limits& limits) const;
   // All memory behind this object.
   [[nodiscard]] std::uint64_t allocated_bytes() const;
   // All that a filter knows of an item.
@@ -159,6 +161,8 @@ class RedisTable {
   [[nodiscard]] bool put(std::uint32_t layer, const Hashes& item);
   [[nodiscard]] bool kick(const Hashes& item);
   [[nodiscard]] Added grow(const value::Limits& limits);
+  // The places in the list of layers that one layer more needs.
+  [[nodiscard]] std::uint32_t next_layers_room() const;
   [[nodiscard]] bool push_layer();
   void compact(UpTo up_to);
   [[nodiscard]] bool empty_into_older(std::uint32_t layer);
