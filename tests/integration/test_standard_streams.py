@@ -1,12 +1,18 @@
-"""Programs that are started with standard input, output and error closed write nothing of theirs into another file."""
+"""Programs that are started with standard input, output and error closed write nothing of theirs into another file. Those
+whose standard output takes nothing say so."""
 
+import itertools
 import os
+import re
 import subprocess
 
+from client import Client
 from daemon import SEPALD, DaemonTest, free_port
 
 SEPAL = os.environ["SEPAL"]
 NULL = "/dev/null"
+FULL = "/dev/full"  # to write there fails: the disk is full
+RDB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "redis_files", "rdb-plain.rdb")
 
 
 def closed(*words):
@@ -76,3 +82,81 @@ class StandardStreamsTest(DaemonTest):
         status, output = self.build(closed, "-", "none.sepal")
         self.assertNotEqual(status, 0)
         self.assertFalse(os.path.exists(output))
+
+
+class FullOutputTest(DaemonTest):
+    """What a program prints on standard output is its result, so it must not be lost without a word."""
+
+    def setUp(self):
+        super().setUp()
+        self.numbers = itertools.count()
+
+    def new(self):
+        """The path of something that is not there."""
+        return os.path.join(self.directory, "new-%d" % next(self.numbers))
+
+    def check(self, make_words, status=0, lost_status=1):
+        """`make_words`: gives the words of a program that prints something, and ends with `status`."""
+        printed = subprocess.run(make_words(), capture_output=True, text=True)
+        self.assertEqual(printed.returncode, status, printed)
+        self.assertNotEqual(printed.stdout, "", printed)
+        words = make_words()
+        program = os.path.basename(words[0])
+        with open(FULL, "w") as full:
+            lost = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(lost.returncode, lost_status, (words, lost))
+        # The reason of a write that failed in the midst of a long text is not known any more.
+        self.assertRegex(lost.stderr, r"(?m)^%s: standard output cannot be written(: No space left on device)?$" % program, words)
+
+    def served(self):
+        """A sepald with a filter, whose data is in the directory that is returned with it."""
+        data = self.new()
+        daemon = self.start(directory=data)
+        Client.of(daemon, self).call("BF.ADD", "plain", "x")
+        return daemon, data
+
+    def words_of_commands(self):
+        """The words for each command of sepal."""
+        items, filter_file = self.new(), self.new()
+        with open(items, "w") as file:
+            file.writelines("item-%d\n" % number for number in range(100))
+        subprocess.run([SEPAL, "build", items, "-o", filter_file, "--seed", "5", "-q"], check=True)
+        daemon, data = self.served()
+        self.assertEqual(daemon.stop(), 0)
+        backup = self.new()
+        subprocess.run([SEPAL, "backup", "--dir", data, "-q", backup], check=True)
+        source, target = ("redis://127.0.0.1:%d" % self.served()[0].port for _ in range(2))
+        return {
+            "plan": [lambda: ["--capacity", "1000"]],
+            "build": [lambda: [items, "-o", self.new()]],
+            "merge": [lambda: [filter_file, "-o", self.new()]],
+            "convert": [lambda: [RDB, "--data", self.new()], lambda: [RDB, "--dry-run"]],
+            "migrate": [lambda: [source, target], lambda: [source, target, "--dry-run"]],
+            "backup": [lambda: ["--dir", data, self.new()], lambda: ["--dir", data, "--keep", "1", self.new()]],
+            "restore": [lambda: [backup, "--dir", self.new()]],
+            "verify": [lambda: [filter_file], lambda: [data]],
+            "inspect": [lambda: [filter_file], lambda: [filter_file, "--json"]],
+            "salvage": [lambda: [data, "--into", self.new()]],
+            "help": [lambda: [], lambda: ["plan"]],
+            "version": [lambda: []],
+        }
+
+    def test_each_command_of_sepal(self):
+        commands = self.words_of_commands()
+        listed = subprocess.run([SEPAL, "--help"], capture_output=True, text=True, check=True).stdout.split("Subcommands:")[1]
+        self.assertEqual(re.findall(r"(?m)^  (\w+) ", listed), list(commands))
+        for command, ways in commands.items():
+            for way in [*ways, lambda: ["--help"]]:
+                incomplete = 3 if command == "convert" and way in ways else 0
+                self.check(lambda: [SEPAL, command, *way()], incomplete, incomplete or 1)
+        for word in ("--help", "--version"):
+            self.check(lambda: [SEPAL, word])
+
+    def test_sepald(self):
+        for word in ("--help", "--version", "help", "version"):
+            self.check(lambda: [SEPALD, word])
+        self.check(lambda: [SEPALD, "--check-config", "--dir", self.new()])
+
+    def test_a_healthy_server_stays_healthy(self):
+        _, data = self.served()
+        self.check(lambda: [SEPALD, "--healthcheck", "--dir", data], lost_status=0)

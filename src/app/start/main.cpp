@@ -40,20 +40,26 @@ int complain(const sepal::Error& error, int status) {
   return status;
 }
 
-// Other programs run this, so the line names neither the level of the log nor the time.
+int print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  const auto written = sepal::log::written_out();
+  return written ? 0 : complain(written.error(), exit_failed);
+}
+
+// Other programs run this, so the line names neither the level of the log nor the time. The exit status is
+// about the server alone: a healthy one must not be started anew because the line could not be printed.
 int tell_health(const sepal::settings::Settings& settings) {
   const auto health = sepal::app::check_health(settings);
   if (!health)
     return complain(sepal::fail(health.error().code, "not healthy: " + health.error().detail), exit_failed);
-  std::printf("healthy: %s\n", health->c_str());
+  static_cast<void>(print("healthy: " + *health + "\n"));
   return 0;
 }
 
 int check_config(const sepal::settings::Invocation& invocation) {
   if (const auto checked = sepal::app::check_files(invocation.settings); !checked)
     return complain(checked.error(), exit_failed);
-  std::fputs(invocation.text.c_str(), stdout);
-  return 0;
+  return print(invocation.text);
 }
 
 // If the system gives no thread or no memory, the libraries throw. That ends here.
@@ -88,10 +94,7 @@ int main(int argc, char** argv) {
   if (const auto checked = sepal::bloom::check_kernel(); !checked)
     return complain(checked.error(), exit_usage);
   if (invocation->action == Invocation::Action::check_config) return check_config(*invocation);
-  if (invocation->action != Invocation::Action::run) {
-    std::fputs(invocation->text.c_str(), stdout);
-    return 0;
-  }
+  if (invocation->action != Invocation::Action::run) return print(invocation->text);
   sepal::settings::Settings& settings = invocation->settings;
   if (const auto logging = sepal::app::start_logging(settings.log, settings.runtime.log_level); !logging) {
     return complain(logging.error(), exit_failed);
