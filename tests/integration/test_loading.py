@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import subprocess
 import time
 
@@ -101,6 +102,24 @@ class LoadingTest(DaemonTest):
             self.assertLessEqual(loaded[-1], int(fields["loading_total_bytes"] or 0))
         self.assertEqual(loaded, sorted(loaded))
         say("INFO was asked %d times during a load and waited %.1f ms at most" % (asked, longest * 1000))
+
+    def test_a_hang_up_signal_during_the_load_reads_the_password_anew(self):
+        password = pathlib.Path(self.directory, "password")
+
+        def attempt():
+            password.write_text("first\n")
+            daemon, client = self.begin("--requirepass-file", str(password))
+            with client:
+                password.write_text("second\n")
+                daemon.send_signal(signal.SIGHUP)
+                daemon.wait_for_line("password read anew")
+                caught = "ready: address=" not in daemon.text()
+                self.assertEqual(client.call("AUTH", "second"), b"OK")
+            daemon.wait_for_line("ready: address=")
+            self.assertEqual(daemon.stop(), 0)
+            return caught
+
+        self.in_time(attempt)
 
     def test_a_health_check_tells_a_server_that_loads_from_one_that_has_loaded(self):
         def check():

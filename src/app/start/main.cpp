@@ -18,6 +18,7 @@
 #include "app/start/file_check.hpp"
 #include "app/start/healthcheck.hpp"
 #include "app/system/crash_report.hpp"
+#include "app/system/hang_up.hpp"
 #include "app/system/logging.hpp"
 #include "app/system/machine.hpp"
 #include "app/system/privileges.hpp"
@@ -82,6 +83,7 @@ int run(sepal::settings::Settings settings, sepal::app::Privileges& privileges) 
 // An exception this early is reported and ends the process.
 int main(int argc, char** argv) {
   using sepal::settings::Invocation;
+  sepal::app::hold_hang_up();
   // Both before anything else: no file is open and no file is written yet.
   sepal::log::keep_standard_streams();
   ::umask(only_for_its_user);
@@ -90,6 +92,7 @@ int main(int argc, char** argv) {
   if (!invocation)
     return complain(invocation.error(),
                     invocation.error().code == sepal::Errc::invalid_setting ? exit_usage : exit_failed);
+  if (invocation->action != Invocation::Action::run) sepal::app::release_hang_up();
   if (invocation->action == Invocation::Action::check_health) return tell_health(invocation->settings);
   if (const auto checked = sepal::bloom::check_kernel(); !checked)
     return complain(checked.error(), exit_usage);

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <pthread.h>
 #include <unistd.h>
+#include <utility>
 
 #include "app/system/logging.hpp"
 
@@ -59,8 +60,13 @@ void StopSignal::end_at_once(const char* reason) const {
 }
 
 void StopSignal::at_hang_up(std::function<bool()> reload) {
-  const MutexLock lock(mutex_);
-  reload_ = std::move(reload);
+  {
+    const MutexLock lock(mutex_);
+    reload_ = std::move(reload);
+    if (!reload_ || !std::exchange(hung_up_early_, false)) return;
+  }
+  // The files were perhaps read before that signal, and have changed since then.
+  pthread_kill(thread_.native_handle(), SIGHUP);
 }
 
 // A terminal that is closed sends SIGHUP, too. That must not end a server.
@@ -71,7 +77,8 @@ void StopSignal::hang_up() {
   {
     const MutexLock lock(mutex_);
     // Inside the lock, so that at_hang_up() does not return while the old one runs.
-    reloads = reload_ && reload_();
+    hung_up_early_ = !reload_;
+    reloads = hung_up_early_ || reload_();
   }
   if (!reopened) {
     log::error("log_not_reopened", "log not reopened", {{"reason", reopened.error().detail}});
@@ -80,7 +87,8 @@ void StopSignal::hang_up() {
   } else if (!reloads) {
     log::info("hang_up_ignored", "SIGHUP ignored: the log goes to standard error");
   }
-  // If there is a reload, the background thread says so when it has read the files.
+  // If there is a reload, the background thread says so when it has read the files. A manager is not told of
+  // one that comes early: the server is not ready yet.
   if (!reloads) manager_.reloaded();
 }
 

@@ -37,7 +37,8 @@ class StopSignal {
 
   // What to do at SIGHUP besides opening the log anew. It returns whether there is anything to do; then it
   // ends by ServiceManager::reloaded(). It must not block, and runs on the thread of signals. Empty: nothing.
-  // After at_hang_up() returns, the old one is not running.
+  // After at_hang_up() returns, the old one is not running. If SIGHUP has come before there was anything to
+  // do, it is done now.
   void at_hang_up(std::function<bool()> reload);
 
   // Blocks until a stop is asked for, `patience` at most. Nothing: no stop is asked for.
@@ -55,6 +56,7 @@ class StopSignal {
   ServiceManager& manager_;
   Mutex mutex_;  // Lock order: before that of Background.
   std::function<bool()> reload_ SEPAL_GUARDED_BY(mutex_);
+  bool hung_up_early_ SEPAL_GUARDED_BY(mutex_) = false;  // SIGHUP has come, and reload_ was empty
   Condition changed_;
   command::StopMode mode_ SEPAL_GUARDED_BY(mutex_) = command::StopMode::save;
   std::atomic<bool> shut_down_{false};  // request() was called
