@@ -11,6 +11,8 @@ const AXE = path.join(process.env.SEPAL_MODULES, "axe-core", "axe.min.js");
 const WEB = process.env.SEPAL_WEB, PICTURES = process.env.SEPAL_SCREENSHOTS;
 const FACTS = JSON.parse(process.env.SEPAL_FACTS);
 const MANY = 100000;
+// A limit for a machine that does much else.
+const DONE_MAX = 120000;
 
 let browser;
 const faults = [];
@@ -18,6 +20,7 @@ const faults = [];
 // `prepare` is called with the page before it asks for anything.
 async function open(options = {}, address = "/", prepare = async () => {}) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 900 }, ...options });
+  context.setDefaultTimeout(DONE_MAX);
   const page = await context.newPage();
   page.on("console", (message) => { if (["error", "warning"].includes(message.type())) faults.push(message.text()); });
   page.on("pageerror", (error) => faults.push(String(error)));
@@ -112,6 +115,7 @@ async function charts(page) {
   await openFilter(page, "overfilled");
   const answer = await (await page.request.get(`${WEB}/api/filter?database=0&key=overfilled`)).json();
   const figures = page.locator("#filter-charts figure");
+  await figures.nth(2).waitFor();
   assert.equal(await figures.count(), 3);
   const curve = figures.nth(2);
   const points = (await curve.locator("path.curve").getAttribute("d")).match(/-?[\d.]+ -?[\d.]+/g).map((pair) => pair.split(" ").map(Number));
@@ -299,7 +303,7 @@ async function main() {
     await done("accessible", accessible(page, "light"));
     await done("keyboard", keyboard(page));
     const dark = await open({ colorScheme: "dark" }, "/#filter=0/overfilled");
-    await dark.locator("#filter-charts figure").first().waitFor();
+    for (const part of ["#filter-charts figure", "#plan-result table", "#rows tr.row"]) await dark.locator(part).first().waitFor();
     await done("dark", accessible(dark, "dark"));
     await done("screens", screens.fit(tools));
     await done("odd keys", words.oddKeys(tools));

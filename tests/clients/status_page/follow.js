@@ -4,7 +4,7 @@ const path = require("node:path");
 const readline = require("node:readline");
 const { chromium } = require(path.join(process.env.SEPAL_MODULES, "playwright-core"));
 
-const DONE_MAX = 60000;
+const DONE_MAX = 300000, CHOOSE_AGAIN = 10000;
 
 // The texts of a list, each with the lines that it says to send.
 const stepsIn = (list) => list.evaluateAll((all) => all.map((one) => ({ text: one.textContent, lines: [...one.querySelectorAll("code")].map((code) => code.textContent) })));
@@ -16,9 +16,15 @@ const ACTIONS = {
   },
   // The advice for a filter, once the page has it in this state.
   async filter(page, id, state) {
-    await page.evaluate((hash) => { location.hash = hash; }, `#filter=${id}`);
-    await page.waitForFunction(([wanted, word]) => document.getElementById("filter-tools").dataset.of === wanted &&
-      document.querySelector("#filter-advice .state")?.textContent === word, [id, state], { timeout: DONE_MAX });
+    const shown = () => page.waitForFunction(([wanted, word]) => document.getElementById("filter-tools").dataset.of === wanted &&
+      document.querySelector("#filter-advice .state")?.textContent === word, [id, state], { timeout: CHOOSE_AGAIN });
+    // The page gives up a filter that is not there at a moment when it asks. So it is chosen again.
+    for (const end = Date.now() + DONE_MAX; ;) {
+      await page.evaluate((hash) => { location.hash = ""; location.hash = hash; }, `#filter=${id}`);
+      const problem = await shown().then(() => null, (error) => error);
+      if (problem === null) break;
+      if (Date.now() > end) throw problem;
+    }
     return { text: await page.textContent("#filter-advice"), steps: await stepsIn(page.locator("#filter-advice li")) };
   },
   // An address that names no filter.
@@ -29,17 +35,25 @@ const ACTIONS = {
   },
   // What needs the operator, once a line of it has the text, or once none has it.
   async trouble(page, text) {
-    await page.waitForFunction((wanted) => [...document.querySelectorAll("#troubles li")].some((one) => one.textContent.includes(wanted)), text, { timeout: DONE_MAX });
-    return stepsIn(page.locator("#troubles li"));
+    // The lines of one moment: the page may draw others right after.
+    const found = await page.waitForFunction((wanted) => {
+      const all = [...document.querySelectorAll("#troubles li")].map((one) => ({ text: one.textContent, lines: [...one.querySelectorAll("code")].map((code) => code.textContent) }));
+      return all.some((one) => one.text.includes(wanted)) && all;
+    }, text, { timeout: DONE_MAX });
+    return found.jsonValue();
   },
   async over(page, text) {
     await page.waitForFunction((wanted) => ![...document.querySelectorAll("#troubles li")].some((one) => one.textContent.includes(wanted)), text, { timeout: DONE_MAX });
     return page.locator("#troubles li").allTextContents();
   },
-  // The page says that all is well.
-  async well(page) {
-    await page.waitForFunction(() => document.getElementById("no-trouble").textContent.startsWith("Nothing is wrong"), undefined, { timeout: DONE_MAX });
-    return page.textContent("#verdict");
+  // The page says that all is well, and this of the filters. It has asked for all of it since this action began: before, it may not
+  // have known of any trouble yet.
+  async well(page, verdict) {
+    await page.waitForRequest((request) => request.url().endsWith("/api/server"), { timeout: DONE_MAX });
+    await page.waitForResponse((response) => response.url().endsWith("/api/filters"), { timeout: DONE_MAX });
+    await page.waitForFunction((wanted) => document.getElementById("no-trouble").textContent.startsWith("Nothing is wrong") &&
+      document.getElementById("verdict").textContent.includes(wanted), verdict, { timeout: DONE_MAX });
+    return true;
   },
   text: (page, selector) => page.textContent(selector),
 };

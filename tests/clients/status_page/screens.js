@@ -37,6 +37,7 @@ async function fit({ open }) {
       const page = await open({ viewport: { width, height }, colorScheme }, "/#filter=0/overfilled");
       await page.locator("#filter-charts figure").first().waitFor();
       await page.locator("#plan-result table").waitFor();
+      await page.locator("#rows tr.row").first().waitFor();
       const seen = await page.evaluate(measure), name = `${width} ${colorScheme}: ${JSON.stringify(seen)}`;
       assert.ok(seen.keys.length > 3, name);
       for (const wide of [seen.head, ...seen.keys]) assert.ok(wide >= 0.4 * seen.list, `the column of keys, ${name}`);
