@@ -28,7 +28,7 @@ class Client:
     @classmethod
     def at_path(cls, path):
         connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(30)
+        connection.settimeout(300)
         try:
             connection.connect(path)
         except OSError:

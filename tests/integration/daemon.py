@@ -21,6 +21,12 @@ SEPALD = os.environ["SEPALD"]
 SANITIZED = bool(os.environ.get("SEPAL_SANITIZE"))
 # scripts/test --full says "full". Otherwise a test does the same with less: fewer rounds, fewer clients, smaller filters.
 FULL = os.environ.get("SEPAL_TESTS") == "full"
+# An error rate so small that no test meets a false positive, so that answers and counts can be compared exactly. The servers of
+# the tests draw their seeds, as those of operators do: a fixed seed would leave untested what a server does with a seed of its
+# own. So a test that expects an exact answer of a filter with many items makes it with this rate, or names a seed.
+EXACT_RATE = "1e-13"
+# The same for filters that delete. With a smaller rate they would hardly grow.
+EXACT_CUCKOO_RATE = "1e-10"
 # Files so small that a test may copy or read a whole data directory many times.
 SMALL_FILES = ("--journal-segment", "2mb", "--disk-reserve", "1mb")
 START_SECONDS_MAX = 300
@@ -68,14 +74,34 @@ def sized(usual, full):
     return full if FULL else usual
 
 
+# What keeps the ports that this process was given from all other tests, until it ends.
+_kept_ports = []
+
+
+def keep_port(port):
+    """Whether no test has this port. Then this process keeps it: by a name for sockets that ends with the process, so that no
+    other test gets the port before a server listens there, or while a test starts its server again."""
+    name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        name.bind("\0sepal-test-port-%d" % port)
+    except OSError as error:
+        name.close()
+        if error.errno != errno.EADDRINUSE:
+            raise
+        return False
+    _kept_ports.append(name)
+    return True
+
+
 def free_port(offset=0):
-    """A TCP port of the loopback address that was free a moment ago, and so was the port `offset` above it.
+    """A TCP port of the loopback address that nobody uses, and so is the port `offset` above it. No other call gets them.
 
     Both are below the ports that the system gives to clients. Otherwise a client of another test could take a port while
     the test starts its server again."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as text:
         first_of_clients = int(text.read().split()[0])
-    ports = range(10_000, first_of_clients - offset) if first_of_clients - offset > 11_000 else range(1024, 65_536 - offset)
+    # Documents show ports below 20,000, with those on which the nodes of a cluster talk to each other.
+    ports = range(20_000, first_of_clients - offset) if first_of_clients - offset > 21_000 else range(1024, 65_536 - offset)
     while True:
         port = random.choice(ports)
         with socket.socket() as probe, socket.socket() as other:
@@ -87,7 +113,8 @@ def free_port(offset=0):
                 if error.errno != errno.EADDRINUSE:
                     raise
             else:
-                return port
+                if all([keep_port(each) for each in sorted({port, port + offset})]):
+                    return port
 
 
 class Daemon:

@@ -39,7 +39,7 @@ class AclTest(DaemonTest):
 
     def closes(self, client):
         """Whether the server closes the connection without another reply."""
-        client.connection.settimeout(30)
+        client.connection.settimeout(EVENTUALLY_SECONDS_MAX)
         try:
             return client.connection.recv(1) == b""
         except ConnectionResetError:

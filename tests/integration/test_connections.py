@@ -71,6 +71,14 @@ class ConnectionsTest(DaemonTest):
     def descriptors(self, daemon):
         return len(os.listdir("/proc/%d/fd" % daemon.process.pid))
 
+    def descriptors_at_rest(self, daemon):
+        """Without those of files that the server opens for a moment, at its start and now and then."""
+        counts = []
+        for _ in range(10):
+            counts.append(self.descriptors(daemon))
+            time.sleep(0.01)
+        return min(counts)
+
     def resident_bytes(self, daemon):
         with open("/proc/%d/status" % daemon.process.pid) as status:
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS:"))
@@ -190,9 +198,11 @@ class ConnectionsTest(DaemonTest):
         for round_number in range(1, 4):
             started = time.monotonic()
             longest = self.storm(daemon, watcher)
+            # The last ones may wait to be accepted when the storm is over.
+            self.eventually("connections are lost",
+                            lambda: info(watcher, "total_connections_received") == str(1 + round_number * STORM_CONNECTIONS))
             self.await_only(watcher)
             self.eventually("descriptors are left", lambda: self.descriptors(daemon) <= descriptors_before)
-            self.assertEqual(info(watcher, "total_connections_received"), str(1 + round_number * STORM_CONNECTIONS))
             resident.append(self.resident_bytes(daemon))
             say("a storm of %d connections in %.1f s; another client waited %.1f ms at most; %.1f MB resident after it"
                 % (STORM_CONNECTIONS, time.monotonic() - started, longest * 1000, resident[-1] / 2**20))
@@ -216,7 +226,7 @@ class ConnectionsTest(DaemonTest):
         watcher = daemon.connect(self)
         self.assertTrue(answers(watcher))
         room = 10
-        limit = self.descriptors(daemon) + room
+        limit = self.descriptors_at_rest(daemon) + room
         resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (limit, limit))
         crowd = self.connect_many(daemon, room)
         self.assertEqual(set(self.exchange(crowd, [PING] * room, len(PONG))), {PONG})
@@ -269,7 +279,7 @@ class ConnectionsTest(DaemonTest):
         for number in range(5):
             operator = socket.socket(socket.AF_UNIX)
             self.addCleanup(operator.close)
-            operator.settimeout(30)
+            operator.settimeout(SECONDS_MAX)
             operator.connect(path)
             operators.append(operator)
             # Two workers may welcome two connections in any order, so each has its place before the next comes.

@@ -9,7 +9,7 @@ import time
 import redis
 
 from client import Client, Refused
-from daemon import DaemonTest, say, sepal, sized
+from daemon import EXACT_CUCKOO_RATE, DaemonTest, say, sepal, sized
 
 ROUNDS = int(os.environ.get("SEPAL_KILL_ROUNDS", sized("4", "10")))
 SEED = int(os.environ.get("SEPAL_KILL_SEED", str(random.randrange(1 << 32))))
@@ -80,7 +80,7 @@ class CuckooTest(DaemonTest):
             with Client.of(daemon) as client:
                 if number == 0:
                     for key in range(KEYS):
-                        client.call("CF.RESERVE", b"cf:%d" % key, 1000, "ERROR", "0.0000001")
+                        client.call("CF.RESERVE", b"cf:%d" % key, 1000, "ERROR", EXACT_CUCKOO_RATE)
             for each in counts:
                 self.check(daemon, each)
             churners = [Churner(daemon, at, counts[at], random.Random(rng.random())) for at in range(CLIENTS)]
@@ -106,7 +106,7 @@ class CuckooTest(DaemonTest):
         daemon = self.start("--journal", "always")
         client = Client.of(daemon)
         for number in range(20):
-            client.call("CF.INSERT", "k", "ITEMS", *(b"%d" % item for item in range(number * 100, number * 100 + 100)))
+            client.call("CF.INSERT", "k", "ERROR", EXACT_CUCKOO_RATE, "ITEMS", *(b"%d" % item for item in range(number * 100, number * 100 + 100)))
         client.call("CF.DEL", "k", "7")
         payload = client.call("DUMP", "k")
         client.call("RESTORE", "r", 0, payload)
@@ -232,7 +232,8 @@ class CuckooTest(DaemonTest):
                 self.assertEqual(client.call(*question), expected)
 
     def test_the_calls_of_redis_py(self):
-        daemon = self.start()
+        # The library asks for no rate.
+        daemon = self.start("--seed", "1")
         connection = redis.Redis(port=daemon.port)
         self.addCleanup(connection.close)
         filters = connection.cf()

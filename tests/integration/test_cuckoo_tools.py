@@ -8,7 +8,7 @@ import tempfile
 import threading
 
 from client import Client, Refused
-from daemon import SANITIZED, SMALL_FILES, DaemonTest, sepal, sized
+from daemon import EXACT_CUCKOO_RATE, SANITIZED, SMALL_FILES, DaemonTest, sepal, sized
 
 OWN, THEIRS = "own", "theirs"
 # RedisBloom's: empty, with room for 1,024 items, and it grows.
@@ -19,7 +19,7 @@ ROUNDS = 1 if SANITIZED else sized(1, 3)
 
 def make(client, key, kind):
     if kind == OWN:
-        client.call("CF.RESERVE", key, 1000, "ERROR", "0.000001")
+        client.call("CF.RESERVE", key, 1000, "ERROR", EXACT_CUCKOO_RATE)
     else:
         client.call("CF.LOADCHUNK", key, 1, HEADER)
 

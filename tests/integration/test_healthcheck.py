@@ -128,8 +128,8 @@ class HealthcheckTest(DaemonTest):
 
     def test_a_directory_whose_server_was_killed_has_no_server_although_another_has_its_port(self):
         first, second = (os.path.join(self.directory, name) for name in ("first", "second"))
-        killed = self.start(directory=first)
-        port = killed.port
+        port = free_port()
+        killed = self.start("--port", str(port), directory=first)
         killed.kill()
         self.start("--port", str(port), directory=second)
         self.assert_unused(first, "--dir", first)

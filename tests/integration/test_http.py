@@ -12,12 +12,12 @@ import threading
 import time
 
 from client import Client
-from daemon import SANITIZED, DaemonTest, beside, free_port
+from daemon import EXACT_RATE, SANITIZED, DaemonTest, beside, free_port
 
 SECONDS_MAX = 300
 BIG_FILTERS = 2 if SANITIZED else 4
 BIG_CAPACITY = 40_000_000
-STARTS_MAX = 6
+STARTS_MAX = 20
 
 
 def samples(text):
@@ -193,7 +193,7 @@ class StatusPageTest(HttpTest):
             for number in range(50):
                 client.call("BF.RESERVE", "large:%d" % number, "0.01", 100 * (number + 1) ** 2)
             for key in ("small", "hidden"):
-                client.call("BF.RESERVE", key, "0.01", 10, "NONSCALING")
+                client.call("BF.RESERVE", key, EXACT_RATE, 10, "NONSCALING")
                 client.call("BF.MADD", key, *range(50))
             client.call("CF.RESERVE", "forgets", 10, "EXPANSION", 0)
             client.call("BF.MIRROR", "large:0", "small")
@@ -217,13 +217,13 @@ class StatusPageTest(HttpTest):
         """As the page advises."""
         daemon = self.serve()
         with Client.of(daemon) as client:
-            client.call("BF.RESERVE", "users", "0.001", 10, "NONSCALING")
+            client.call("BF.RESERVE", "users", EXACT_RATE, 10, "NONSCALING")
             client.call("BF.MADD", "users", *range(50))
             self.eventually("it is not full", lambda: self.rows().get("users", {}).get("state") == "full")
             before = self.ask("/api/server")["adds_refused"]
             self.assertEqual((before["full"], before["mirrored"]), (1, 0))
             self.assertEqual(self.ask("/api/server")["recent"]["adds_refused"], before)
-            self.assertEqual(client.call("BF.RESERVE", "users:next", "0.001", 100, "NONSCALING"), b"OK")
+            self.assertEqual(client.call("BF.RESERVE", "users:next", EXACT_RATE, 100, "NONSCALING"), b"OK")
             self.assertEqual(client.call("BF.MIRROR", "users", "users:next"), b"OK")
             with self.assertRaisesRegex(Exception, "full, but the target of its mirror has the item"):
                 client.call("BF.ADD", "users", "new")

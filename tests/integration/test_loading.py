@@ -14,7 +14,7 @@ BIG_FILTERS = 1 if SANITIZED else sized(2, 4)
 BIG_CAPACITY = 80_000_000  # 96 MB at 1 %
 SMALL_FILTERS = 10_000 if SANITIZED else sized(30_000, 100_000)
 # On a busy machine the test may look too late.
-STARTS_MAX = 6
+STARTS_MAX = 20
 SECONDS_MAX = 300
 
 LOADING = "LOADING Redis is loading the dataset in memory"

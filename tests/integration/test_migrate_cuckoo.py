@@ -4,6 +4,7 @@ import random
 import struct
 
 from client import Client, Refused
+from daemon import EXACT_CUCKOO_RATE
 from migrate_case import DEADLINE, MigrateCase, address, filters_of
 
 
@@ -14,7 +15,7 @@ class CuckooTest(MigrateCase):
         with Client.of(self.source) as client:
             requests = [("CF.ADD", "small", "x"), ("PEXPIREAT", "small", DEADLINE), ("CF.RESERVE", "empty", 1000, "ERROR", "0.001"),
                         ("CF.RESERVE", "fixed", 100, "EXPANSION", 0)]
-            requests += [("CF.INSERT", "grown", "ITEMS", *["grown/%d" % i for i in range(k, k + 1000)]) for k in range(0, 100_000, 1000)]
+            requests += [("CF.INSERT", "grown", "ERROR", EXACT_CUCKOO_RATE, "ITEMS", *["grown/%d" % i for i in range(k, k + 1000)]) for k in range(0, 100_000, 1000)]
             requests += [("CF.ADD", "grown", "often")] * 10 + [("CF.DEL", "grown", "grown/0"), ("PEXPIREAT", "grown", DEADLINE + 1)]
             for key, bits in ("foreign", 9), ("wide", 19):
                 slots = bytes(chosen.randrange(256) if chosen.random() < 0.3 else 0 for _ in range(2 << bits))

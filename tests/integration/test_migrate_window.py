@@ -5,7 +5,7 @@ import unittest
 
 import redis_server
 from client import Client, Refused
-from daemon import sepal
+from daemon import EXACT_RATE, sepal
 from migrate_case import DEADLINE, MigrateCase, address
 
 LONG = 100_000_000  # seconds: no generation ends while a test runs
@@ -20,7 +20,7 @@ def fill(client):
                 ("BF.RESERVE", "empty", "0.001", 1000, "WINDOW", LONG, "GENERATIONS", 16),
                 ("BF.RESERVE", "grown", "0.001", 1000, "WINDOW", LONG), ("PEXPIREAT", "grown", DEADLINE + 1),
                 ("BF.RESERVE", "fixed", "0.01", 1000, "WINDOW", LONG, "NONSCALING", "REFRESH"),
-                ("BF.RESERVE", "last", "0.01", 10_000, "LAST", "REFRESH"),
+                ("BF.RESERVE", "last", EXACT_RATE, 10_000, "LAST", "REFRESH"),
                 ("BF.RESERVE", "large", "0.0001", 2_000_000, "WINDOW", "%d.5" % LONG)]
     for key, items in has.items():
         requests += [("BF.MADD", key, *items[at:at + 1000]) for at in range(0, len(items), 1000)]

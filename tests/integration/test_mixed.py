@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 from client import Client
-from daemon import DaemonTest, sepal
+from daemon import EXACT_RATE, DaemonTest, sepal
 
 SEPAL = os.environ["SEPAL"]
 ITEMS = 200
@@ -16,7 +16,7 @@ class MixedTest(DaemonTest):
     def leave(self, name, saved=True):
         """The same keys and commands in each directory, with other items. The server is killed."""
         path = os.path.join(self.directory, name)
-        daemon = self.start(directory=path)
+        daemon = self.start("--bf-error-rate", EXACT_RATE, directory=path)
         with Client.of(daemon) as client:
             for half in range(2):
                 client.call("BF.MADD", "key", *("%s%06d" % (name, half * ITEMS + number) for number in range(ITEMS)))

@@ -87,7 +87,8 @@ class ObservingTest(DaemonTest):
             client.send(("PING",))
         for client in clients + [control]:
             self.assertEqual(client.receive(), b"PONG")
-        self.assertGreaterEqual(time.monotonic() - began, 0.3)
+        # The server counts whole milliseconds, by another clock.
+        self.assertGreater(time.monotonic() - began, 0.29)
 
     def test_a_stop_does_not_wait_for_a_pause(self):
         client = self.client()

@@ -124,7 +124,7 @@ class PasswordsTest(DaemonTest):
         daemon.wait_for_line("users not read anew")
         aside.rename(self.users)
         daemon.send_signal(signal.SIGHUP)
-        daemon.wait_for_line("users loaded", seconds=10)
+        daemon.wait_for_line("users loaded")
         self.assertTrue(self.accepts(daemon, "mustard"))
         self.assertFalse(self.accepts(daemon, "sesame"))
 

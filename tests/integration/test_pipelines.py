@@ -30,7 +30,7 @@ class PipelinesTest(DaemonTest):
         with Client.of(daemon) as client:
             client.call("BF.ADD", "k", ITEM)
         connection = daemon.connect(self)
-        connection.settimeout(60)
+        connection.settimeout(300)
         chunk = encode("BF.EXISTS", "k", ITEM) * CHUNK
         started = time.monotonic()
         for _ in range(REQUESTS // CHUNK):

@@ -11,7 +11,7 @@ import threading
 import time
 
 from client import Client, Refused
-from daemon import Daemon, DaemonTest, say, sized
+from daemon import EXACT_RATE, Daemon, DaemonTest, say, sized
 from workload import ERROR_RATE, Adder, merged, present_of
 
 ITEMS = int(os.environ.get("SEPAL_REBUILD_ITEMS", sized("40000", "200000")))
@@ -291,11 +291,11 @@ class FullSourceTest(DaemonTest):
         daemon = self.start("--threads", "1")
         client = Client.of(daemon)
         old = ["old%d" % number for number in range(100)]
-        client.call("BF.RESERVE", "users", "0.000001", len(old), "NONSCALING")
+        client.call("BF.RESERVE", "users", EXACT_RATE, len(old), "NONSCALING")
         client.call("BF.MADD", "users", *old)
         with self.assertRaisesRegex(Refused, "^ERR non scaling filter is full$"):
             client.call("BF.ADD", "users", "refused")
-        self.assertEqual(client.call("BF.RESERVE", "users:next", "0.000001", 200, "NONSCALING"), b"OK")
+        self.assertEqual(client.call("BF.RESERVE", "users:next", EXACT_RATE, 200, "NONSCALING"), b"OK")
         self.assertEqual(client.call("BF.MIRROR", "users", "users:next"), b"OK")
         refused = "ERR non scaling filter is full, but the target of its mirror has the item"
         replies = client.call("BF.MADD", "users", "old1", "new1", "new2")

@@ -151,6 +151,7 @@ class RestartTest(DaemonTest):
         for thread in threads:
             thread.start()
         started.wait()
+        self.eventually("few adds are answered", lambda: sum(map(len, answered)) > connections * batch)
         threads[0].join(1.0)
         self.assertEqual(daemon.stop(), 0)
         for thread in threads:
@@ -220,8 +221,10 @@ class RestartTest(DaemonTest):
 
     def test_a_stop_at_once_of_a_journal_that_was_off_until_a_save(self):
         def switch_on(daemon):
-            ask(daemon, "CONFIG", "SET", "journal", "everysec")
-            daemon.wait_for_line("save finished")
+            with Client.of(daemon) as client:
+                client.call("CONFIG", "SET", "journal", "everysec")
+                # The journal counts on the save a moment after the line that tells of its end.
+                self.eventually("no save", lambda: client.call("WAITAOF", 1, 0, 0) == [1, 0])
 
         def switch_off(daemon):
             ask(daemon, "CONFIG", "SET", "journal", "off")

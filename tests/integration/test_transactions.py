@@ -104,6 +104,8 @@ class TransactionsTest(DaemonTest):
             writers = [(Writer, ScriptWriter)[writer % 2](daemon, "%d:%d" % (number, writer)) for writer in range(WRITERS)]
             for writer in writers:
                 writer.start()
+            if number == 0:
+                self.eventually("nothing is answered", lambda: any(answered for writer in writers for _, _, answered in list(writer.sent)))
             time.sleep(chosen.uniform(*LOAD_SECONDS))
             daemon.kill()
             for writer in writers:

@@ -11,14 +11,14 @@ import threading
 import time
 
 from client import Client, Refused
-from daemon import DaemonTest, say, sized
+from daemon import EXACT_RATE, DaemonTest, say, sized
 
 ROUNDS = int(os.environ.get("SEPAL_KILL_ROUNDS", sized("4", "10")))
 SEED = int(os.environ.get("SEPAL_KILL_SEED", str(random.randrange(1 << 32))))
 LOAD_SECONDS = sized((0.05, 0.3), (0.05, 0.9))
 
-# So low that no item is taken for another one. The filters are so small that they grow in each round.
-ERROR_RATE, CAPACITY = "0.000000001", 100
+# The filters are so small that they grow in each round.
+ERROR_RATE, CAPACITY = EXACT_RATE, 100
 LONG_SECONDS, SHORT_SECONDS, GENERATIONS = 100_000_000, 4, 4
 LAST_ITEMS = 200
 # A time of the test is in seconds, and a server counts milliseconds.

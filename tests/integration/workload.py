@@ -11,10 +11,9 @@ import itertools
 import threading
 
 from client import Client, Refused
-from daemon import encode
+from daemon import EXACT_RATE, encode
 
-# A rate so small that there are no false positives, and counts can be compared exactly.
-ERROR_RATE = "0.000000001"
+ERROR_RATE = EXACT_RATE
 DAEMON_ARGUMENTS = ("--bf-error-rate", ERROR_RATE)
 
 BATCH = 50

@@ -187,7 +187,7 @@ class ClusterTest(unittest.TestCase):
         return subprocess.run(["redis-cli", "-c", "-p", str(port), *words], capture_output=True, text=True, timeout=300, check=False).stdout.strip()
 
     def eventually(self, what, condition):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not condition():
             self.assertLess(time.monotonic(), deadline, what + "".join(path.read_text()[-2000:] for path in FOLDER.glob("*.log")))
             time.sleep(0.1)

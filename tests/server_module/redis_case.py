@@ -15,7 +15,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 
 from client import Client, Refused  # noqa: E402, F401
-from daemon import Daemon, encode, free_port  # noqa: E402, F401
+from daemon import EXACT_CUCKOO_RATE, EXACT_RATE, Daemon, encode, free_port  # noqa: E402, F401
 
 MODULE = os.environ["SEPAL_MODULE"]
 START_SECONDS_MAX = 300

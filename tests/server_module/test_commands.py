@@ -73,10 +73,10 @@ class CommandTest(RedisTest):
     def test_a_filter_is_a_key_like_others(self):
         client = self.client_of(self.start())
         self.assertEqual(client.call("BF.RESERVE", "k", "0.001", "1000", "EX", "100"), b"OK")
-        self.assertIn(client.call("TTL", "k"), (99, 100))
+        self.assertIn(client.call("TTL", "k"), range(1, 101))
         self.assertEqual(client.call("BF.INSERT", "i", "EX", "50", "ITEMS", "a"), [1])
         self.assertEqual(client.call("BF.INSERT", "i", "EX", "9", "ITEMS", "a", "b"), [0, 1])
-        self.assertIn(client.call("TTL", "i"), (49, 50))
+        self.assertIn(client.call("TTL", "i"), range(1, 51))
         self.assertIn("invalid expire time in 'bf.insert'",
                       str(client.pipeline([("BF.INSERT", "j", "EX", 2**63 - 1, "ITEMS", "a")])[0]))
         self.assertEqual(client.call("UNLINK", "i", "j"), 1)
@@ -247,7 +247,7 @@ class CommandTest(RedisTest):
                                 (("SEED", "x"), "SEED: it must be a number"),
                                 (("CAPACITY",), "CAPACITY: its value is missing")):
             server = self.start(module=arguments, wait=False)
-            self.assertNotEqual(server.process.wait(30), 0)
+            self.assertNotEqual(server.process.wait(300), 0)
             self.assertIn("the module is not loaded: " + text, server.text())
 
     def test_a_second_module_of_the_name_is_refused(self):

@@ -56,7 +56,7 @@ function keys(Redis $client): void
 {
     expect($client->exists('users', 'nothing'), 1, 'exists');
     expect($client->expire('fixed', 100), true, 'expire');
-    expect(in_array($client->ttl('fixed'), [99, 100], true), true, 'ttl');
+    expect(in_array($client->ttl('fixed'), range(1, 100), true), true, 'ttl');
     expect($client->persist('fixed'), true, 'persist');
     expect($client->rename('fixed', 'renamed'), true, 'rename');
     expect($client->type('renamed'), Redis::REDIS_NOT_FOUND, 'a type that the library does not know');

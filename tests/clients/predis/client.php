@@ -51,7 +51,7 @@ function keys(Predis\Client $client): void
 {
     expect($client->exists('users'), 1, 'exists');
     expect($client->expire('fixed', 100), 1, 'expire');
-    expect(in_array($client->ttl('fixed'), [99, 100], true), true, 'ttl');
+    expect(in_array($client->ttl('fixed'), range(1, 100), true), true, 'ttl');
     expect($client->persist('fixed'), 1, 'persist');
     expect_ok($client->rename('fixed', 'renamed'), 'rename');
     expect((string) $client->type('renamed'), 'MBbloom--', 'type');
