@@ -156,7 +156,8 @@ class Reader:
         port = str(self.daemon.port)
         status, text = run_on_terminal([word.replace(DOCUMENTED_PORT, port) for word in words],
                                        typed.replace(DOCUMENTED_PORT, port), cwd=self.folder, env=self.environment)
-        return status, text.replace(port, DOCUMENTED_PORT).splitlines()
+        # The same digits may be a part of another number.
+        return status, re.sub(r"(?<!\d)%s(?!\d)" % port, DOCUMENTED_PORT, text).splitlines()
 
     def shell(self, script):
         return self.run(["bash", "-o", "pipefail", "-c", script])

@@ -404,6 +404,13 @@ class ReaderTest(unittest.TestCase):
         Followed().run(result)
         return [text for _, text in result.failures + result.errors]
 
+    def test_a_number_that_has_the_digits_of_the_port_is_shown_as_it_is(self):
+        reader = documents.Reader()
+        self.addCleanup(reader.close)
+        port = str(reader.daemon.port)
+        printed = reader.run(["sh", "-c", "echo 1%s %s0 127.0.0.1:%s" % (port, port, port)])
+        self.assertEqual(printed, (0, ["1%s %s0 127.0.0.1:6379" % (port, port)]))
+
     def test_a_right_document_passes(self):
         self.assertEqual(self.follow(
             "```redis", "$ redis-cli", "127.0.0.1:6379> BF.MADD seen a b", "1) (integer) 1", "2) (integer) 1",
