@@ -6,7 +6,8 @@
 
 namespace sepal::test {
 
-inline constexpr std::chrono::seconds patience{20};
+// For a machine that does much else, and for sanitizers.
+inline constexpr std::chrono::seconds patience{300};
 
 // Whether `condition` becomes true within the patience.
 template <class Condition>

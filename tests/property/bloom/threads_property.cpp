@@ -148,9 +148,9 @@ std::uint64_t items_answered_new(const Run& run) {
 TEST_CASE("when many threads add one item, exactly one of them is told that it was new", "[threads]") {
   const std::size_t batch_max = GENERATE(1, 40);
   // The first layer is one allocation, has one shard, or several shards. Some filters grow, some do not.
-  const FilterOptions options = GENERATE(FilterOptions{.error_rate = 1e-9, .capacity = 10},
-                                         FilterOptions{.error_rate = 1e-9, .capacity = 2000},
-                                         FilterOptions{.error_rate = 1e-9, .capacity = 200'000});
+  const FilterOptions options = GENERATE(FilterOptions{.error_rate = 1e-13, .capacity = 10},
+                                         FilterOptions{.error_rate = 1e-13, .capacity = 2000},
+                                         FilterOptions{.error_rate = 1e-13, .capacity = 200'000});
   const bool closes = GENERATE(false, true);
   CAPTURE(batch_max, options.capacity, closes);
   constexpr std::size_t item_total = 20'000;

@@ -16,7 +16,7 @@ using bloom::Filter;
 using bloom::FilterPtr;
 using bloom::LayerView;
 
-constexpr std::chrono::seconds patience = 60s;
+constexpr std::chrono::seconds patience = 300s;
 constexpr bloom::FilterLimits plenty{.bytes_max = std::uint64_t{1} << 32, .layers_max = 64};
 
 // Counts the calls of the thread.

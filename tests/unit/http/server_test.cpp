@@ -177,10 +177,10 @@ TEST_CASE("beyond the bound a new connection takes the place of another one") {
 TEST_CASE("strangers that take all connections again and again leave a client its chance") {
   World world;
   // As many connections as there are places come between a client's connection and its request: the client
-  // keeps its place with a probability of 36 %. All 30 fail once in a million runs.
+  // keeps its place with a probability of 36 %. All 50 fail once in 5 billion runs.
   std::deque<std::unique_ptr<World::Client>> strangers;
   int answered = 0;
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 50; ++i) {
     World::Client client(world.server.port());
     for (std::size_t k = 0; k < http::connections_max; ++k)
       strangers.push_back(std::make_unique<World::Client>(world.server.port()));

@@ -165,9 +165,9 @@ TEST_CASE(
     world.ground.recording.awaited = 0;
     make_room();
     world.make_durable(1);
-    CHECK(client->readable(std::chrono::seconds(5)));
+    CHECK(client->readable(test::patience));
     CHECK(client->receive(4 + pong.size()) == ":1\r\n" + pong);
-    REQUIRE(client->readable(std::chrono::seconds(5)));
+    REQUIRE(client->readable(test::patience));
     CHECK(client->receive(4) == ":1\r\n");
   }
   SECTION("behind a long reply") {
@@ -179,7 +179,7 @@ TEST_CASE(
     REQUIRE(client->receive(echo_bytes).size() == echo_bytes);
     REQUIRE(put_off());
     make_room();
-    REQUIRE(client->readable(std::chrono::seconds(5)));
+    REQUIRE(client->readable(test::patience));
     CHECK(client->receive(4) == ":1\r\n");
   }
 }
@@ -194,7 +194,7 @@ TEST_CASE("a stop sends replies that become durable in time, and drops the other
   const auto unlucky = world.connect();
   REQUIRE(unlucky->send(add(2)));
   world.await_batches(2);
-  std::thread stopper([&] { world.server.stop(std::chrono::milliseconds(500)); });
+  std::thread stopper([&] { world.server.stop(std::chrono::seconds(3)); });
   CHECK(eventually([&] { return !SocketClient(world.server.port()).connected(); }));
   world.make_durable(1);
   CHECK(lucky->receive_until_closed() == ":1\r\n");

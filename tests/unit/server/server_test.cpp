@@ -328,7 +328,7 @@ TEST_CASE("a stop answers the requests sent before it, then closes") {
     // The workers wait at the gate, so most of the requests have not been read when the stop begins.
     const GateClosed closed(world.ground.gate);
     for (const auto& client : clients) REQUIRE(client->send(repeated(ping, 3000)));
-    stopper = std::thread([&] { world.server.stop(stop_patience); });
+    stopper = std::thread([&] { world.server.stop(test::patience); });
     CHECK(eventually([&] { return !SocketClient(world.server.port()).connected(); }));
   }
   stopper.join();

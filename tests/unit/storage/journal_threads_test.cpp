@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "support/eventually.hpp"
 #include "support/journal_fixture.hpp"
 
 namespace journal_threads_test {
@@ -188,7 +189,7 @@ TEST_CASE("records after a pause are synced in time as well") {
     journal.log(0).added({.database = 0, .key = "key"}, test::fingerprints_from(round, 1));
     std::unique_lock lock(mutex);
     const auto synced = [&] { return journal.durable_position() == journal.position(); };
-    REQUIRE(progress.wait_for(lock, std::chrono::seconds(10), synced));
+    REQUIRE(progress.wait_for(lock, test::patience, synced));
   }
   CHECK(journal.stop());
 }

@@ -4,6 +4,7 @@
 #include <future>
 
 #include "support/catch.hpp"
+#include "support/eventually.hpp"
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"
 
@@ -417,10 +418,8 @@ TEST_CASE("a save that the journal demands has no bandwidth limit, nor has a sav
   auto ended = slow.get_future();
   CHECK(ended.wait_for(100ms) == std::future_status::timeout);
   saving.saver->demand();
-  CHECK(ended.wait_for(10s) == std::future_status::ready);
-  for (int waits = 0; waits < 1000 && saving.saver->status().saves_done < 2; ++waits)
-    std::this_thread::sleep_for(10ms);
-  CHECK(saving.saver->status().saves_done == 2);
+  CHECK(ended.wait_for(test::patience) == std::future_status::ready);
+  CHECK(test::eventually([&] { return saving.saver->status().saves_done == 2; }));
   saving.saver->set_options({});
 }
 
