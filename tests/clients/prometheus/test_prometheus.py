@@ -159,7 +159,7 @@ class PrometheusTest(DaemonTest):
             filled = query.replace("$__rate_interval", "10s").replace("$instance", ".*")
             self.assertNotIn("$", filled)
             with self.subTest(query=query):
-                self.assertTrue(self.ask("/api/v1/query", query=filled)["result"], "no data")
+                self.eventually("no data", lambda filled=filled: self.ask("/api/v1/query", query=filled)["result"])
         instances = self.ask("/api/v1/label/instance/values", **{"match[]": "sepal_build_info"})
         self.assertEqual(instances, ["127.0.0.1:%d" % self.web])
         self.eventually("the full filter is no alert", lambda: any(
