@@ -148,7 +148,7 @@ class StatusPageTest(HttpTest):
 
     def test_the_page_is_there_for_this_server_only(self):
         self.serve()
-        for path in ("/", "/page.js", "/api/server", "/api/filters", "/api/filter?database=0&key=a", "/api/plan?items=1&rate=0.1&expansion=0"):
+        for path in ("/", "/page.js", "/api/server", "/api/filters", "/api/filter?database=0&key=a", "/api/plan"):
             self.assertEqual(self.get(path, Host="evil.example")[0], 421)
             self.assertEqual(self.get(path, "POST")[0], 405)
 
@@ -160,9 +160,9 @@ class StatusPageTest(HttpTest):
                 client.call("BF.INFO", "other")
             self.eventually("it is not told", lambda: self.ask("/api/server")["items_added"] == 2)
             told = self.ask("/api/server")
-        self.assertEqual((told["keys"], told["clients_max"], told["errors"]), (1, 99, {"ERR": 1}))
-        self.assertEqual(told["memory"]["max"], 1 << 30)
-        self.assertGreater(told["memory"]["used"], 0)
+        self.assertEqual((told["keys"], told["connections_max"], told["errors"]), (1, 99, {"ERR": 1}))
+        self.assertEqual(told["memory"]["maxmemory_bytes"], 1 << 30)
+        self.assertGreater(told["memory"]["used_bytes"], 0)
         self.assertEqual((told["journal"]["policy"], told["journal"]["accepting"], told["save"]["ok"]), ("everysec", True, True))
 
     def test_a_filter_with_its_layers_curve_and_history(self):
@@ -170,20 +170,20 @@ class StatusPageTest(HttpTest):
         with Client.of(daemon) as client:
             client.call("BF.RESERVE", b"grown\xff&", "0.01", 1000)
             client.call("BF.MADD", b"grown\xff&", *range(1500))
-            self.eventually("it has grown", lambda: self.rows().get("grown\\xff&", {}).get("layers") == 2)
+            self.eventually("it has grown", lambda: self.rows().get("grown\\xff&", {}).get("layer_count") == 2)
             row = self.rows()["grown\\xff&"]
             asked = "/api/filter?database=0&key=" + row["key_encoded"]
             self.eventually("it has a history", lambda: len(self.ask(asked)["history"]) >= 2)
             told = self.ask(asked)
             stats = client.call("BF.STATS", b"grown\xff&")
             stats = dict(zip(stats[::2], stats[1::2]))
-        self.assertEqual(told["items"], sum(layer["items"] for layer in told["layer_list"]))
-        self.assertEqual(told["capacity"], sum(layer["capacity"] for layer in told["layer_list"]))
-        self.assertAlmostEqual(told["rate"], float(stats[b"false_positive_rate_now"]), delta=told["rate"] / 100)
-        loads, rates = zip(*told["curve"])
+        self.assertEqual(told["items"], sum(layer["items"] for layer in told["layers"]))
+        self.assertEqual(told["capacity"], sum(layer["capacity"] for layer in told["layers"]))
+        self.assertAlmostEqual(told["false_positive_rate_now"], float(stats[b"false_positive_rate_now"]), delta=told["false_positive_rate_now"] / 100)
+        loads, rates = zip(*((point["load"], point["false_positive_rate"]) for point in told["curve"]))
         self.assertEqual((loads[0], loads[-1]), (0, 3))
         self.assertEqual(list(rates), sorted(rates))
-        ages, fills, _ = zip(*told["history"])
+        ages, fills = zip(*((point["age_seconds"], point["fill"]) for point in told["history"]))
         self.assertEqual(list(ages), sorted(ages, reverse=True))
         self.assertAlmostEqual(fills[-1], told["fill"], places=5)
 
@@ -264,14 +264,14 @@ class StatusPageTest(HttpTest):
             self.assertEqual((metrics["sepal_items_added_total"], metrics["sepal_items_removed_total"]), (3001, 500))
             self.assertEqual(client.info("sepal")["items_removed"], "500")
             self.assertEqual(self.ask("/api/server")["items_removed"], 500)
-        self.assertEqual((own["items"], own["removed"], own["asked"], own["bytes"]),
+        self.assertEqual((own["items"], own["items_removed"], own["false_positive_rate_asked"], own["memory_bytes"]),
                          (stats[b"items"], stats[b"removed"], float(stats[b"error_rate"]), stats[b"memory_bytes"]))
-        self.assertEqual(sum(layer["items"] for layer in own["layer_list"]), 2500)
-        self.assertTrue(0 < own["rate"] <= 0.001, own)
+        self.assertEqual(sum(layer["items"] for layer in own["layers"]), 2500)
+        self.assertTrue(0 < own["false_positive_rate_now"] <= 0.001, own)
         self.assertTrue(2500 <= own["capacity"] <= 6000, own)
-        self.assertEqual((theirs["items"], theirs["removed"], theirs["capacity"], theirs["fill"], theirs["asked"]), (64, 5, 128, 0.5, None))
-        self.assertAlmostEqual(theirs["rate"], 1 - (1 - 0.5 / 255) ** 4)
-        self.assertEqual(theirs["layer_list"], [{"buckets": 64, "slots": 128, "fill": 0.5}])
+        self.assertEqual((theirs["items"], theirs["items_removed"], theirs["capacity"], theirs["fill"], theirs["false_positive_rate_asked"]), (64, 5, 128, 0.5, None))
+        self.assertAlmostEqual(theirs["false_positive_rate_now"], 1 - (1 - 0.5 / 255) ** 4)
+        self.assertEqual(theirs["layers"], [{"buckets": 64, "slots": 128, "fill": 0.5}])
 
     def test_filters_that_are_not_there_or_not_to_be_shown(self):
         daemon = self.serve("--http-metrics-pattern", "seen:*")
@@ -288,31 +288,38 @@ class StatusPageTest(HttpTest):
 
     def test_the_planner_says_what_sepal_plan_says(self):
         self.serve()
-        for items, rate, flags, expansion in ((1_000_000, "0.01", [], 2), (100, "0.001", ["--nonscaling"], 0), (10**9, "1e-6", [], 4)):
-            told = self.ask("/api/plan?items=%d&rate=%s&expansion=%d" % (items, rate, expansion))
-            text = subprocess.run([os.environ["SEPAL"], "plan", "--capacity", str(items), "--error", rate, *(flags or ["--expansion", str(expansion)])],
-                                  check=True, capture_output=True, text=True).stdout
+        for query, flags in (("", []), ("capacity=1000000", ["--capacity", "1m"]), ("capacity=100&error=0.001&expansion=0", ["--error", "0.001", "--nonscaling"]),
+                             ("capacity=1000000000&error=1e-6&expansion=4", ["--capacity", "1g", "--error", "1e-6", "--expansion", "4"])):
+            told = self.ask("/api/plan?" + query)
+            text = subprocess.run([os.environ["SEPAL"], "plan", *flags], check=True, capture_output=True, text=True).stdout
+            growth = "a further layer holds %d times the last" % told["expansion"] if told["expansion"] else "does not scale"
+            self.assertIn("error rate %g, %d items, %s" % (told["false_positive_rate_asked"], told["capacity"], growth), text)
+            self.assertIn("bitmap            %d bytes" % told["sepal"]["bitmap_bytes"], text)
             self.assertIn("bits an item      %.3f (the textbook's optimum: %.3f)" % (told["sepal"]["bits_per_item"], told["textbook"]["bits_per_item"]), text)
             self.assertIn("bits set an item  %d" % told["sepal"]["probes"], text)
             self.assertIn("blocks            %d of %d bytes" % (told["blocks"], told["block_bytes"]), text)
         for window, flags in (("3600", ["--window", "1h", "--capacity", "72m"]), ("last", ["--last", "72m"]), ("0.5", ["--window", "500ms", "--capacity", "72m"])):
-            for generations in (1, 3, 4):
-                told = self.ask("/api/plan?items=72000000&rate=0.001&expansion=2&window=%s&generations=%d" % (window, generations))
-                text = subprocess.run([os.environ["SEPAL"], "plan", "--error", "0.001", *flags, "--generations", str(generations)],
+            for generations in (1, 3, None):
+                told = self.ask("/api/plan?capacity=72000000&error=0.001&window=%s%s" % (window, "&generations=%d" % generations if generations else ""))
+                text = subprocess.run([os.environ["SEPAL"], "plan", "--error", "0.001", *flags, *(["--generations", str(generations)] if generations else [])],
                                       check=True, capture_output=True, text=True).stdout
-                self.assertIn("memory            %d bytes" % told["sepal"]["bytes"], text)
+                generations = generations or 4
+                self.assertEqual((told["capacity"], told["false_positive_rate_asked"], told["generations"]), (72_000_000, 0.001, generations))
+                self.assertEqual((told["window_seconds"], told["window_items"]), (None, 72_000_000) if window == "last" else (float(window), None))
+                self.assertEqual(told["expansion"], 0 if window == "last" else 2)
+                self.assertIn("memory            %d bytes" % told["sepal"]["bitmap_bytes"], text)
                 self.assertIn("bits an item      %.3f" % told["sepal"]["bits_per_item"], text)
-                self.assertIn("bits set an item  %d, in %d lines of %d bytes" % (told["sepal"]["probes"], told["lines"], told["line_bytes"]), text)
-                self.assertEqual(told["generation_items"], 72_000_000 // generations)
+                self.assertIn("bits set an item  %d, in %d lines of %d bytes" % (told["sepal"]["probes"], told["zones"], told["line_bytes"]), text)
+                self.assertEqual(told["generation_capacity"], 72_000_000 // generations)
                 self.assertEqual(told["generation_seconds"], None if window == "last" else float(window) / generations)
-        for query in ("items=0&rate=0.1&expansion=2", "items=0&rate=0.1&expansion=2&window=1&generations=4", "items=1&rate=0.1&expansion=2&window=1&generations=17",
-                      "items=1&rate=0.1&expansion=2&window=last&generations=4", "items=1&rate=0.1&expansion=2&window=0.0001&generations=4",
-                      "items=%d&rate=1e-9&expansion=2&window=60&generations=4" % 2**62, "items=1&rate=1&expansion=2", "items=%d&rate=1e-9&expansion=2" % 2**62):
+        for query in ("capacity=0", "error=0", "error=1", "error=nan", "expansion=32769", "capacity=0&window=1", "capacity=1&window=1&generations=17", "capacity=1&window=last",
+                      "capacity=1&window=0.0001", "capacity=1&window=60&expansion=32769", "capacity=%d&error=1e-9&window=60" % 2**62, "capacity=%d&error=1e-9" % 2**62):
             self.assertEqual(list(self.ask("/api/plan?" + query)), ["error"])
-        for query in ("", "items=1", "items=-1&rate=0.1&expansion=2", "items=1&rate=x&expansion=2", "items=%d&rate=0.1&expansion=2" % 2**64,
-                      *("items=100&rate=0.1&expansion=2&window=" + words for words in ("60", "0&generations=4", "-1&generations=4", "nan&generations=4", "1e300&generations=4",
-                                                                                     "day&generations=4", "&generations=4", "60&generations=x"))):
-            self.ask("/api/plan?" + query, 400)
+        # What it is not asked for by its name is refused, and no default takes its place.
+        for query in ("items=1", "rate=0.1", "capacity", "capacity=", "capacity=-1", "capacity=1e6", "capacity=%zz", "capacity=%d" % 2**64, "error=x", "error=1%25", "expansion=-1", "expansion=2x",
+                      "generations=4", "window=60", "window=last", "capacity=100&window=last&expansion=2",
+                      *("capacity=100&window=" + words for words in ("0", "-1", "nan", "1e300", "day", "", "60&generations=x"))):
+            self.assertEqual(list(self.ask("/api/plan?" + query, 400)), ["error"], query)
 
     def test_the_line_of_a_window_makes_what_was_planned(self):
         daemon = self.serve()

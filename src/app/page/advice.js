@@ -40,7 +40,7 @@ function cuckooReplacement(filter) {
   const items = rounded(2 * Math.max(filter.items, filter.capacity));
   return [
     ...inDatabase(filter),
-    { text: "Reserve a larger filter beside it:", code: `CF.RESERVE ${next} ${items}${filter.asked === null ? "" : ` ERROR ${filter.asked}`}` },
+    { text: "Reserve a larger filter beside it:", code: `CF.RESERVE ${next} ${items}${filter.false_positive_rate_asked === null ? "" : ` ERROR ${filter.false_positive_rate_asked}`}` },
     { text: "Let your clients add to both and remove from both: BF.MIRROR is for Bloom filters. Add the items from your own source to the new key, with CF.INSERTNX.", code: "" },
     swap(filter, next),
   ];
@@ -49,7 +49,7 @@ function cuckooReplacement(filter) {
 // The other end of a mirror, as a filter has its key.
 export const otherOf = (filter) => ({ key: filter.mirror.other, key_encoded: filter.mirror.other_encoded, database: filter.database });
 
-const largerThan = (filter) => rounded(2 * Math.max(filter.estimate, filter.items, filter.layers > 1 ? 1 : filter.capacity));
+const largerThan = (filter) => rounded(2 * Math.max(filter.items_estimated, filter.items, filter.layer_count > 1 ? 1 : filter.capacity));
 const OWN_SOURCE = (target) => ({ text: `Add the items from your own source to ${target}, with BF.MADD. A Bloom filter cannot list them.`, code: "" });
 
 // The steps that replace a Bloom filter by a larger one, while clients go on. A whole mirror is the half of it. The target of a
@@ -63,20 +63,20 @@ function replacement(filter) {
   return [
     ...inDatabase(filter),
     ...(mirror ? [{ text: "End the broken mirror. This deletes its target, which lacks items:", code: `BF.MIRROR ${key} ABORT` }] : []),
-    { text: "Reserve a larger filter beside it:", code: reserveLine(next, filter.asked, largerThan(filter), filter.expansion) },
+    { text: "Reserve a larger filter beside it:", code: reserveLine(next, filter.false_positive_rate_asked, largerThan(filter), filter.expansion) },
     { text: "From now on, the server adds new items to both. The new one also gets what this one refuses:", code: `BF.MIRROR ${key} ${next}` },
     OWN_SOURCE(next), commit,
   ];
 }
 
 function untilFull(filter) {
-  if (filter.full_in === null) return "";
-  return filter.full_in === 0 ? "" : ` At the rate of the last minute it is full in ${duration(filter.full_in)}.`;
+  if (filter.seconds_until_full === null) return "";
+  return filter.seconds_until_full === 0 ? "" : ` At the rate of the last minute it is full in ${duration(filter.seconds_until_full)}.`;
 }
 
 // What to do where memory is short. `wanted`: bytes that filters and keys would take.
 export function memoryStep(memory, wanted) {
-  return memory.max && wanted < 0.8 * memory.machine
+  return memory.maxmemory_bytes && wanted < 0.8 * memory.machine_bytes
     ? { text: "Remove keys that are not needed, or raise the limit (also in sepald.toml, for the next start):", code: `CONFIG SET maxmemory ${Math.ceil(wanted / 2 ** 20)}mb` }
     : { text: "Remove keys that are not needed, or give the machine more memory.", code: "" };
 }
@@ -84,7 +84,7 @@ export function memoryStep(memory, wanted) {
 // It has to grow, and its next layer would take more memory than is left.
 export const lacksMemory = (filter) => filter.growth_limit === "memory";
 // At most about what its next layer takes, in bytes: a lower rate takes more for each item.
-export const nextLayerBytes = (filter) => 1.5 * filter.expansion * filter.bytes;
+export const nextLayerBytes = (filter) => 1.5 * filter.expansion * filter.memory_bytes;
 
 const growthOf = (filter) => (lacksMemory(filter) ? "It has to grow, and its next layer would take more memory than is left"
   : filter.growth_limit === "layers" ? "It has grown to as many layers as it may have" : "It does not grow");
@@ -98,13 +98,13 @@ function adviseMemory(filter, answers, memory) {
   return {
     why: `${growthOf(filter)}. Now ${room}${full ? ": it refuses new items." : ". Then it refuses new items."} ${answers}`,
     what: full ? `Let it have more memory. Then ${ADD_AGAIN}.` : "Let it have more memory in time.",
-    steps: [memoryStep(memory, memory.used + nextLayerBytes(filter))],
+    steps: [memoryStep(memory, memory.used_bytes + nextLayerBytes(filter))],
   };
 }
 
 function adviseCuckoo(filter) {
   const { state } = filter;
-  const rate = filter.rate === 0 ? "" : ` It wrongly answers 1 for ${filter.asked === null ? "" : "at most "}${oneIn(filter.rate)} absent items${filter.asked === null ? "" : `; ${oneIn(filter.asked)} was asked for`}.`;
+  const rate = filter.false_positive_rate_now === 0 ? "" : ` It wrongly answers 1 for ${filter.false_positive_rate_asked === null ? "" : "at most "}${oneIn(filter.false_positive_rate_now)} absent items${filter.false_positive_rate_asked === null ? "" : `; ${oneIn(filter.false_positive_rate_asked)} was asked for`}.`;
   if (inTrouble(state))
     return {
       why: `${growthOf(filter)}, and has ${count(filter.items)} items and room for ${count(filter.capacity)}.${state === "full" ? " It refuses new items until some are removed." : " Then it refuses new items."}${rate}`,
@@ -116,20 +116,20 @@ function adviseCuckoo(filter) {
     : filter.expansion === 0 ? "It does not grow." : "It grows by itself, and its rate stays below what was asked for.";
   return {
     why: `${has}${rate} ${growth}`,
-    what: state === "grown" ? `A look-up searches ${filter.layers} layers. A filter that is made for its items is faster:` : NOTHING,
+    what: state === "grown" ? `A look-up searches ${filter.layer_count} layers. A filter that is made for its items is faster:` : NOTHING,
     steps: state === "grown" ? cuckooReplacement(filter) : [],
   };
 }
 
 function windowReplacement(filter) {
   const window = filter.window, next = quoted(filter, ":next");
-  const time = window.milliseconds === null ? "LAST" : `WINDOW ${window.milliseconds / 1000}`;
-  const generations = window.generations.length - 1;
-  const growth = window.milliseconds === null || filter.expansion === 2 ? "" : filter.expansion === 0 ? " NONSCALING" : ` EXPANSION ${filter.expansion}`;
-  const items = rounded(2 * Math.max(filter.items, window.asked_items));
+  const time = window.window_seconds === null ? "LAST" : `WINDOW ${window.window_seconds}`;
+  const generations = window.generations;
+  const growth = window.window_seconds === null || filter.expansion === 2 ? "" : filter.expansion === 0 ? " NONSCALING" : ` EXPANSION ${filter.expansion}`;
+  const items = rounded(2 * Math.max(filter.items, window.capacity));
   return [
     ...inDatabase(filter),
-    { text: "Reserve a larger filter beside it:", code: `BF.RESERVE ${next} ${filter.asked} ${items}${growth} ${time}${generations === 4 ? "" : ` GENERATIONS ${generations}`}${window.refresh ? " REFRESH" : ""}` },
+    { text: "Reserve a larger filter beside it:", code: `BF.RESERVE ${next} ${filter.false_positive_rate_asked} ${items}${growth} ${time}${generations === 4 ? "" : ` GENERATIONS ${generations}`}${window.refresh ? " REFRESH" : ""}` },
     { text: "Let your clients add to both for one window: BF.MIRROR does not know filters that forget.", code: "" },
     swap(filter, next),
   ];
@@ -137,13 +137,13 @@ function windowReplacement(filter) {
 
 function adviseWindow(filter) {
   const { state } = filter;
-  const has = filter.items === 0 ? "It remembers no items." : `It remembers ${count(filter.items)} items. It wrongly says "maybe" for ${oneIn(filter.rate)} absent items; ${oneIn(filter.asked)} was asked for.`;
+  const has = filter.items === 0 ? "It remembers no items." : `It remembers ${count(filter.items)} items. It wrongly says "maybe" for ${oneIn(filter.false_positive_rate_now)} absent items; ${oneIn(filter.false_positive_rate_asked)} was asked for.`;
   if (state === "full")
     return { why: `${growthOf(filter)}, and its newest generation is full: it refuses new items until the next one begins. ${has}`, what: `Wait for the next generation, or replace it by a larger filter. Then ${ADD_AGAIN}.`, steps: windowReplacement(filter) };
   if (state === "overfilled")
     return { why: has, what: "It had more items than it has room for. What it forgets makes room again; a larger filter keeps the rate:", steps: windowReplacement(filter) };
   if (state === "grown")
-    return { why: `${has} It has grown, so a look-up of an absent item searches ${filter.layers} layers.`, what: `${NOTHING} All layers but the newest go when their items are forgotten.`, steps: [] };
+    return { why: `${has} It has grown, so a look-up of an absent item searches ${filter.layer_count} layers.`, what: `${NOTHING} All layers but the newest go when their items are forgotten.`, steps: [] };
   return { why: has, what: NOTHING, steps: [] };
 }
 
@@ -160,8 +160,8 @@ function mirrorOf({ mirror }) {
 
 function adviseBloom(filter) {
   const { state } = filter;
-  const room = `It has about ${count(filter.estimate)} different items, and room for ${count(filter.capacity)}.`;
-  const errs = `It wrongly says "maybe" for ${oneIn(filter.rate)} absent items; ${oneIn(filter.asked)} was asked for.`;
+  const room = `It has about ${count(filter.items_estimated)} different items, and room for ${count(filter.capacity)}.`;
+  const errs = `It wrongly says "maybe" for ${oneIn(filter.false_positive_rate_now)} absent items; ${oneIn(filter.false_positive_rate_asked)} was asked for.`;
   if (state === "overfilled")
     return { why: `${errs} ${room}`, what: "A larger filter brings the rate back. No item is lost meanwhile: a filter never forgets, it only says \"maybe\" too often.", steps: replacement(filter) };
   if (state === "full")
@@ -171,7 +171,7 @@ function adviseBloom(filter) {
   if (state === "filling")
     return { why: `${growthOf(filter)}, and has room for ${count(Math.max(0, filter.capacity - filter.items))} more items.${untilFull(filter)} Then it refuses new items.`, what: "Prepare a larger filter in time.", steps: replacement(filter) };
   if (state === "grown")
-    return { why: `Its rate is as asked for. It has grown ${filter.layers - 1} times, so a look-up of an absent item searches ${filter.layers} layers.`, what: `${NOTHING} One large layer would be faster and smaller:`, steps: replacement(filter) };
+    return { why: `Its rate is as asked for. It has grown ${filter.layer_count - 1} times, so a look-up of an absent item searches ${filter.layer_count} layers.`, what: `${NOTHING} One large layer would be faster and smaller:`, steps: replacement(filter) };
   const growth = filter.expansion === 0 ? "It does not grow."
     : filter.growth_limit === "layers" ? "It has as many layers as it may have."
     : `When it is full, it grows by itself: the next layer holds ${filter.expansion === 1 ? "as many items as" : `${filter.expansion} times`} the last.`;
@@ -184,7 +184,7 @@ function adviseBloom(filter) {
 // { why, what, steps: [{ text, code }] }. `memory`: that of /api/server.
 export function advise(filter, memory) {
   if ((filter.state === "full" || filter.state === "filling") && lacksMemory(filter)) {
-    const answers = deletes(filter) ? "" : `It wrongly says "maybe" for ${oneIn(filter.rate)} absent items; ${oneIn(filter.asked)} was asked for.`;
+    const answers = deletes(filter) ? "" : `It wrongly says "maybe" for ${oneIn(filter.false_positive_rate_now)} absent items; ${oneIn(filter.false_positive_rate_asked)} was asked for.`;
     return adviseMemory(filter, answers + mirrorOf(filter), memory);
   }
   if (filter.kind === "window") return adviseWindow(filter);

@@ -44,10 +44,10 @@ export function duration(seconds) {
   }
 }
 
-const DATE_MAX = 8.64e15;  // the last millisecond of a Date
+const DATE_MAX = 8.64e12;  // the last second of a Date
 
-// Milliseconds since 1970, as "2026-11-29 10:00:00 UTC".
-export const timeAt = (milliseconds) => milliseconds > DATE_MAX ? "after the year 275,760" : new Date(milliseconds).toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC");
+// Seconds since 1970, as "2026-11-29 10:00:00 UTC".
+export const timeAt = (seconds) => seconds > DATE_MAX ? "after the year 275,760" : new Date(1000 * seconds).toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC");
 
 // Of the time that a request takes.
 export function shortTime(seconds) {

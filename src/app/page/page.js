@@ -48,7 +48,7 @@ function showShown() {
 // { full: 38, filling: 3 } as "38 full, 3 filling".
 const statesIn = (states, wanted) => Object.keys(STATES).filter((state) => wanted(state) && states[state] > 0).map((state) => `${exact(states[state])} ${STATES[state].word}`).join(", ");
 
-function showVerdict({ total, troubled, states, kinds }, { filters: { judged_seconds: judged } }) {
+function showVerdict({ total, troubled, states, kinds }, { filters: { judged_age_seconds: judged } }) {
   const bad = Object.keys(STATES).some((state) => STATES[state].tone === "bad" && states[state] > 0);
   const text = judged === null ? "the filters are being looked at for the first time" : total === 0 ? "there are no filters"
     : troubled > 0 ? `${exact(troubled)} of ${exact(total)} ${total === 1 ? "filter" : "filters"} ${troubled === 1 ? "is" : "are"} in trouble: ${statesIn(states, inTrouble)}`
@@ -58,7 +58,7 @@ function showVerdict({ total, troubled, states, kinds }, { filters: { judged_sec
 }
 
 // Which of the filters are in the list, and how fresh that is.
-function showWatched({ shown, total, troubled, troubled_shown: listed }, { watched_max: max, watched_pattern: pattern, filters: { judged_seconds: judged } }) {
+function showWatched({ shown, total, troubled, troubled_shown: listed }, { http_metrics_filters: max, http_metrics_pattern: pattern, filters: { judged_age_seconds: judged } }) {
   const which = troubled === 0 ? "the largest" : `${listed === troubled ? (troubled === 1 ? "the one" : `all ${exact(troubled)}`) : `${exact(listed)} of the ${exact(troubled)}`} in trouble, and the largest`;
   const matching = pattern === "*" ? "" : `, of those whose keys match ${pattern}`;
   at("watched").textContent = max === 0 ? "No filter is listed: http_metrics_filters is 0. All are judged."
@@ -66,7 +66,7 @@ function showWatched({ shown, total, troubled, troubled_shown: listed }, { watch
 }
 
 function troubleOf({ tone, what, steps, state, number, sizes, filters = [] }) {
-  const links = filters.map((filter) => make("span", {}, make("a", { href: `#filter=${filter.id}` }, shownKey(filter)), sizes ? ` ${bytes(filter.bytes)}` : ""));
+  const links = filters.map((filter) => make("span", {}, make("a", { href: `#filter=${filter.id}` }, shownKey(filter)), sizes ? ` ${bytes(filter.memory_bytes)}` : ""));
   const all = make("button", { type: "button", class: "copy" }, `Show all ${exact(number ?? 0)}`);
   all.addEventListener("click", () => { at("only").value = state; at("only").dispatchEvent(new Event("change")); at("filters").scrollIntoView(); });
   return make("li", { class: tone }, stateMark(what, tone), ...steps.map(({ text, code }) => make("p", {}, text, ...(code ? [" ", ...copied(code)] : []))),
@@ -78,7 +78,7 @@ let told = "";
 // One line for one cause. It is drawn again only if something has changed, so that a button can be pressed.
 function showTroubles(server, listed) {
   const causes = troubles(server, listed);
-  const text = JSON.stringify(causes.map((cause) => ({ ...cause, filters: cause.filters?.map((filter) => [filter.id, cause.sizes && bytes(filter.bytes)]) })));
+  const text = JSON.stringify(causes.map((cause) => ({ ...cause, filters: cause.filters?.map((filter) => [filter.id, cause.sizes && bytes(filter.memory_bytes)]) })));
   if (text === told) return;
   told = text;
   at("troubles").replaceChildren(...causes.map(troubleOf));

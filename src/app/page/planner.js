@@ -8,7 +8,7 @@ const ITEMS_MAX = 2n ** 64n - 1n;
 let planned = 0;
 
 function showPlan(plan, items, rate, expansion) {
-  const row = (name, shape, block) => [name, bytes(shape.bytes), Number(shape.bits_per_item.toFixed(2)).toString(), exact(shape.probes), block];
+  const row = (name, shape, block) => [name, bytes(shape.bitmap_bytes), Number(shape.bits_per_item.toFixed(2)).toString(), exact(shape.probes), block];
   at("plan-result").replaceChildren(
     table("", ["", "Memory", "Bits of memory an item", "Bits set an item (k)", "Memory that an item touches"], [
       row("Sepal", plan.sepal, plan.blocks === 1 ? `the one block, ${bytes(plan.block_bytes)}` : `one block of ${bytes(plan.block_bytes)}`),
@@ -16,7 +16,7 @@ function showPlan(plan, items, rate, expansion) {
       row("Textbook", plan.textbook, `up to ${exact(plan.textbook.probes)} places`),
     ]),
     make("p", {}, "To create it: ", ...copied(reserveLine("key", rate, items, expansion))),
-    expansion ? make("p", { class: "small" }, `The first layer is planned for ${percent(plan.layer_rate)}, so that all layers together keep ${percent(rate)} when the filter grows. A filter that does not grow is smaller.`) : "");
+    expansion ? make("p", { class: "small" }, `The first layer is planned for ${percent(plan.false_positive_rate_planned)}, so that all layers together keep ${percent(rate)} when the filter grows. A filter that does not grow is smaller.`) : "");
 }
 
 function timeOf(seconds) {
@@ -31,12 +31,12 @@ function timeOf(seconds) {
 
 function showWindowPlan(plan, items, rate, expansion, window) {
   const kept = window.seconds === null
-    ? `It keeps the last ${exact(items)} items, and at most ${exact(plan.generation_items * (window.generations + 1))}.`
+    ? `It keeps the last ${exact(items)} items, and at most ${exact(plan.generation_capacity * (window.generations + 1))}.`
     : `It keeps an item for at least ${timeOf(window.seconds)}, and for at most ${timeOf(window.seconds + plan.generation_seconds)}.`;
-  const full = window.seconds === null ? "" : ` A generation of ${timeOf(plan.generation_seconds)} with more than ${exact(plan.generation_items)} items ${expansion ? "gets a further layer" : "refuses the rest"}.`;
+  const full = window.seconds === null ? "" : ` A generation of ${timeOf(plan.generation_seconds)} with more than ${exact(plan.generation_capacity)} items ${expansion ? "gets a further layer" : "refuses the rest"}.`;
   at("plan-result").replaceChildren(
     table("", ["", "Memory", "Bits of memory an item", "Bits set an item (k)", "Memory that an item touches"], [
-      ["Sepal", bytes(plan.sepal.bytes), Number(plan.sepal.bits_per_item.toFixed(2)).toString(), exact(plan.sepal.probes), `${exact(plan.lines)} lines of ${bytes(plan.line_bytes)}`],
+      ["Sepal", bytes(plan.sepal.bitmap_bytes), Number(plan.sepal.bits_per_item.toFixed(2)).toString(), exact(plan.sepal.probes), `${exact(plan.zones)} lines of ${bytes(plan.line_bytes)}`],
     ]),
     make("p", {}, "To create it: ", ...copied(reserveLine("key", rate, items, expansion, window))),
     make("p", { class: "small" }, kept + full));
@@ -77,8 +77,9 @@ export async function plan() {
   const wrong = wrongIn(items, rate, window);
   at("plan-message").textContent = wrong;
   if (wrong) return at("plan-result").replaceChildren();
+  const growth = window?.seconds === null ? "" : `&expansion=${expansion}`;
   const forgets = window === null ? "" : `&window=${window.seconds ?? "last"}&generations=${window.generations}`;
-  const answer = await ask(`/api/plan?items=${items}&rate=${rate}&expansion=${expansion}${forgets}`);
+  const answer = await ask(`/api/plan?capacity=${items}&error=${rate}${growth}${forgets}`);
   if (turn !== planned) return;
   if (answer.error === undefined) return window === null ? showPlan(answer, items, rate, expansion) : showWindowPlan(answer, items, rate, expansion, window);
   at("plan-message").textContent = `This cannot be planned: ${answer.error}.`;

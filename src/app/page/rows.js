@@ -11,22 +11,22 @@ const SPARE = 6;  // rows above and below those in view
 const MEANINGS = { share: "Items, of those that it has room for", rate: "How often it wrongly says yes, now", asked: "The rate that was asked for", about: "Its kind, its database, its deadline and its mirror" };
 
 // An overfilled filter has more items than it counts: those that it took for known ones by mistake.
-const share = (filter) => (filter.state === "overfilled" ? Math.max(filter.items, filter.estimate) : filter.items) / filter.capacity;
+const share = (filter) => (filter.state === "overfilled" ? Math.max(filter.items, filter.items_estimated) : filter.items) / filter.capacity;
 const COLUMNS = [
-  { id: "state", title: "State", value: (filter) => STATES[filter.state].rank * 1e6 - Math.min(1e5, filter.asked === null ? 0 : filter.rate / filter.asked) },
+  { id: "state", title: "State", value: (filter) => STATES[filter.state].rank * 1e6 - Math.min(1e5, filter.false_positive_rate_asked === null ? 0 : filter.false_positive_rate_now / filter.false_positive_rate_asked) },
   { id: "key", title: "Key", value: (filter) => filter.shown },
   { id: "about", title: "Kind", value: (filter) => KINDS[filter.kind] },
   { id: "share", title: "Used", value: share, number: true },
-  { id: "rate", title: "Rate", value: (filter) => filter.rate, number: true },
-  { id: "asked", title: "Asked", value: (filter) => filter.asked ?? 0, number: true },
-  { id: "bytes", title: "Memory", value: (filter) => filter.bytes, number: true },
-  { id: "layers", title: "Layers", value: (filter) => filter.layers, number: true },
+  { id: "rate", title: "Rate", value: (filter) => filter.false_positive_rate_now, number: true },
+  { id: "asked", title: "Asked", value: (filter) => filter.false_positive_rate_asked ?? 0, number: true },
+  { id: "bytes", title: "Memory", value: (filter) => filter.memory_bytes, number: true },
+  { id: "layers", title: "Layers", value: (filter) => filter.layer_count, number: true },
 ];
 // Kind, database, deadline and mirror, as far as there are some.
 function aboutOf(filter) {
   const mirror = filter.mirror;
   return [KINDS[filter.kind], filter.database === 0 ? "" : `database ${filter.database}`,
-    filter.deadline === null ? "" : `expires in ${duration(Math.max(0, filter.deadline - Date.now()) / 1000)}`,
+    filter.deadline_time_seconds === null ? "" : `expires in ${duration(Math.max(0, filter.deadline_time_seconds - Date.now() / 1000))}`,
     mirror ? `${mirror.state === "broken" ? "broken mirror" : "mirror"} ${mirror.role === "source" ? "to" : "of"} ${shownText(otherOf(filter))}` : ""].filter(Boolean).join(", ");
 }
 const compareText = (one, other) => (one < other ? -1 : one > other ? 1 : 0);
@@ -161,10 +161,10 @@ export class Rows {
     about.title = about.textContent;
     room.replaceChildren(percent(share(filter)), bar(share(filter), "bar", tone === "good" ? "" : tone));
     room.title = `${exact(filter.items)} of ${exact(filter.capacity)} items`;
-    rate.textContent = percent(filter.rate);
-    asked.textContent = filter.asked === null ? "none" : percent(filter.asked);
-    memory.textContent = bytes(filter.bytes);
-    layers.textContent = count(filter.layers);
+    rate.textContent = percent(filter.false_positive_rate_now);
+    asked.textContent = filter.false_positive_rate_asked === null ? "none" : percent(filter.false_positive_rate_asked);
+    memory.textContent = bytes(filter.memory_bytes);
+    layers.textContent = count(filter.layer_count);
   }
 
   #key(event) {

@@ -22,11 +22,11 @@ function card(title, value, notes, extra = null, tone = "good", word = "") {
 }
 
 function memoryCard(memory) {
-  const limit = memory.limit;
-  const share = limit ? memory.used / limit : 0;
+  const limit = memory.limit_bytes;
+  const share = limit ? memory.used_bytes / limit : 0;
   const tone = share > 0.98 ? "bad" : share > 0.9 ? "warn" : "good";
-  return card("Memory of filters", bytes(memory.used),
-    [limit ? `${percent(share)} of ${memory.max ? "maxmemory" : "their share of the memory"}, ${bytes(limit)}` : "no limit", `the process has ${bytes(memory.resident)}`],
+  return card("Memory of filters", bytes(memory.used_bytes),
+    [limit ? `${percent(share)} of ${memory.maxmemory_bytes ? "maxmemory" : "their share of the memory"}, ${bytes(limit)}` : "no limit", `the process has ${bytes(memory.resident_bytes)}`],
     limit ? bar(share, "meter", tone) : null, tone, tone === "good" ? "" : tone === "bad" ? "nearly full" : "filling");
 }
 
@@ -34,17 +34,17 @@ function journalCard(journal) {
   const tone = journal.accepting ? (journal.waits_for_save ? "warn" : "good") : "bad";
   return card("Journal", journal.accepting ? journal.policy : "refuses changes",
     [journal.accepting ? "" : `${journal.refusal}; its policy is ${journal.policy}`,
-      `${bytes(journal.bytes)} on disk${journal.bytes_max ? ` of at most ${bytes(journal.bytes_max)}` : ""}`,
-      journal.policy === "off" ? "A crash loses what was added since the last save." : `${bytes(journal.unsynced)} not on the disk yet`,
-      journal.failed_syncs ? `${exact(journal.failed_syncs)} syncs failed since the start: look into the log` : "",
+      `${bytes(journal.bytes)} on disk${journal.max_bytes ? ` of at most ${bytes(journal.max_bytes)}` : ""}`,
+      journal.policy === "off" ? "A crash loses what was added since the last save." : `${bytes(journal.unsynced_bytes)} not on the disk yet`,
+      journal.syncs_failed ? `${exact(journal.syncs_failed)} syncs failed since the start: look into the log` : "",
       journal.waits_for_save ? "It waits for a save before it grows further." : ""],
     null, tone, tone === "good" ? "" : tone === "bad" ? "refuses" : "look here");
 }
 
 function saveCard(save) {
   const tone = save.ok ? "good" : "bad";
-  return card("Save", save.running ? `running, ${percent(save.progress)}` : save.done ? `${duration(save.age_seconds)} ago` : "none yet",
-    [`${count(save.changes_since)} changes since the last one`, save.interval_seconds ? `if there are changes, one after ${duration(save.interval_seconds)}` : "none by a timer: save_interval is 0", save.ok ? "" : `The last save failed: ${save.error}`],
+  return card("Save", save.running ? `running, ${percent(save.progress_ratio)}` : save.saves ? `${duration(save.age_seconds)} ago` : "none yet",
+    [`${count(save.changes_unsaved)} changes since the last one`, save.interval_seconds ? `if there are changes, one after ${duration(save.interval_seconds)}` : "none by a timer: save_interval is 0", save.ok ? "" : `The last save failed: ${save.error}`],
     null, tone, save.ok ? "" : "failed");
 }
 
@@ -57,11 +57,11 @@ const REFUSED = {
   journal: "not recorded in the journal",
 };
 
-function rejectionCard({ recent, rejections, failed_handshakes: handshakes, errors }) {
-  const number = sumOf(recent.rejections) + sumOf(recent.failed_handshakes) + sumOf(recent.adds_refused) - recent.adds_refused.mirrored;
-  const reasons = [...counted(recent.adds_refused, (reason) => `items, ${REFUSED[reason]}`), ...counted(recent.rejections, (reason) => REASONS[reason]?.[0] ?? reason), ...counted(recent.failed_handshakes, (reason) => `TLS, ${HANDSHAKES[reason]}`)];
+function rejectionCard({ recent, rejections, tls_handshakes_failed: handshakes, errors }) {
+  const number = sumOf(recent.rejections) + sumOf(recent.tls_handshakes_failed) + sumOf(recent.adds_refused) - recent.adds_refused.mirrored;
+  const reasons = [...counted(recent.adds_refused, (reason) => `items, ${REFUSED[reason]}`), ...counted(recent.rejections, (reason) => REASONS[reason]?.[0] ?? reason), ...counted(recent.tls_handshakes_failed, (reason) => `TLS, ${HANDSHAKES[reason]}`)];
   const list = texts(counted(errors, (word) => word)), rejected = sumOf(rejections) + sumOf(handshakes);
-  const earlier = rejected > sumOf(recent.rejections) + sumOf(recent.failed_handshakes) ? `${count(rejected)} rejected, ` : "";
+  const earlier = rejected > sumOf(recent.rejections) + sumOf(recent.tls_handshakes_failed) ? `${count(rejected)} rejected, ` : "";
   // The number of the only reason is above it.
   return card("Refused, last minutes", count(number),
     [...(reasons.length === 1 && number > 0 ? [reasons[0][0]] : texts(reasons)),
@@ -70,23 +70,23 @@ function rejectionCard({ recent, rejections, failed_handshakes: handshakes, erro
     null, number > 0 ? "warn" : "good", number > 0 ? "look here" : "");
 }
 
-function latencyCard({ p50, p99, commands }) {
+function latencyCard({ p50_seconds: p50, p99_seconds: p99, commands }) {
   const slowest = commands[0];
   return card("Latency, last minute", p99 === null ? "no requests" : `p99 ${shortTime(p99)}`,
-    [p50 === null ? "" : `half of the commands take ${shortTime(p50)} or less, 99% take ${shortTime(p99)} or less`, slowest ? `slowest: ${slowest.command}, p99 ${shortTime(slowest.p99)}` : ""]);
+    [p50 === null ? "" : `half of the commands take ${shortTime(p50)} or less, 99% take ${shortTime(p99)} or less`, slowest ? `slowest: ${slowest.command}, p99 ${shortTime(slowest.p99_seconds)}` : ""]);
 }
 
 // The table behind the cards. What is open stays open.
 function showSlowest({ commands }) {
   at("slowest").hidden = commands.length === 0;
   at("slowest-table").replaceChildren(table("", ["Command", "Calls", "p50", "p99"],
-    commands.map(({ command, calls, p50, p99 }) => [command, exact(calls), shortTime(p50), shortTime(p99)])));
+    commands.map(({ command, calls, p50_seconds: p50, p99_seconds: p99 }) => [command, exact(calls), shortTime(p50), shortTime(p99)])));
 }
 
 function clientsCard(now) {
   const mirrors = now.mirrors.length, broken = now.mirrors.filter((mirror) => mirror.state === "broken").length;
-  return card("Clients and keys", `${count(now.clients)} ${now.clients === 1 ? "client" : "clients"}`,
-    [`of at most ${count(now.clients_max)}`, `${count(now.keys)} keys, ${now.keys_with_deadline ? count(now.keys_with_deadline) : "none"} with a deadline`,
+  return card("Clients and keys", `${count(now.connections)} ${now.connections === 1 ? "client" : "clients"}`,
+    [`of at most ${count(now.connections_max)}`, `${count(now.keys)} keys, ${now.keys_with_deadline ? count(now.keys_with_deadline) : "none"} with a deadline`,
       mirrors ? `${exact(mirrors)} ${mirrors === 1 ? "mirror" : "mirrors"}${broken ? `, ${exact(broken)} broken` : ", whole"}` : ""],
     null, broken ? "bad" : "good", broken ? "look here" : "");
 }
@@ -97,10 +97,10 @@ export function showServer(now) {
   if (rates.length > RATES_MAX) rates.shift();
   const cores = perSecond(now, "cpu_seconds");
   at("server-line").textContent = `version ${now.version}${now.commit ? ` (${now.commit})` : ""}, up for ${duration(now.uptime_seconds)}, kernel ${now.kernel}` +
-    (now.loading ? `, loading: ${bytes(now.loaded_bytes)} of ${bytes(now.load_bytes)}` : "");
+    (now.loading ? `, loading: ${bytes(now.load_bytes)} of ${bytes(now.load_bytes_total)}` : "");
   at("cards").replaceChildren(
     card("Load", `${count(requests)}/s`,
-      [`requests; ${count(perSecond(now, "items_asked"))} items looked up${now.items_removed > 0 ? `, ${count(perSecond(now, "items_removed"))} removed` : ""} and ${count(perSecond(now, "items_added"))} added a second`,
+      [`requests; ${count(perSecond(now, "items_looked_up"))} items looked up${now.items_removed > 0 ? `, ${count(perSecond(now, "items_removed"))} removed` : ""} and ${count(perSecond(now, "items_added"))} added a second`,
         `${percent(cores / now.workers)} of ${now.workers} ${now.workers === 1 ? "worker" : "workers"}' cores`], rates.length > 1 ? spark(rates) : null),
     latencyCard(now.latency), memoryCard(now.memory), journalCard(now.journal), saveCard(now.save), rejectionCard(now), clientsCard(now));
   showSlowest(now.latency);

@@ -28,16 +28,16 @@ const stuck = (filter) => filter.state === "full" && lacksMemory(filter);
 function ofMemory({ memory, recent }, listed) {
   // Those that filters refuse which cannot grow are told with these filters.
   const refused = listed.some(stuck) ? 0 : recent.adds_refused.memory;
-  if (!memory.limit || (memory.used <= NEAR * memory.limit && refused === 0)) return [];
-  const near = memory.used > NEAR * memory.limit;
-  const share = (first) => `${first} and keys take ${bytes(memory.used)}, ${percent(memory.used / memory.limit)} of ${memory.max ? "maxmemory" : "their share of the memory"}`;
+  if (!memory.limit_bytes || (memory.used_bytes <= NEAR * memory.limit_bytes && refused === 0)) return [];
+  const near = memory.used_bytes > NEAR * memory.limit_bytes;
+  const share = (first) => `${first} and keys take ${bytes(memory.used_bytes)}, ${percent(memory.used_bytes / memory.limit_bytes)} of ${memory.maxmemory_bytes ? "maxmemory" : "their share of the memory"}`;
   const were = `${many(refused, "add was", "adds were")} refused ${recently(recent)} for lack of memory`;
   // What was refused is told for some minutes. By then there may be room.
-  const largest = { sizes: true, filters: [...listed].sort((one, other) => other.bytes - one.bytes).slice(0, LARGEST) };
+  const largest = { sizes: true, filters: [...listed].sort((one, other) => other.memory_bytes - one.memory_bytes).slice(0, LARGEST) };
   if (!near) return [{ tone: "warn", what: `${were}. ${share("Now filters")}.`, steps: [step("If more are refused, remove keys that are not needed, or raise maxmemory.")], ...largest }];
   const what = `${share("Filters")}. ${refused ? `${were}.` : "At the limit, new filters and items are refused."}`;
-  const tone = refused || memory.used > 0.98 * memory.limit ? "bad" : "warn";
-  return [{ tone, what, steps: [memoryStep(memory, 1.5 * memory.used)], ...largest }];
+  const tone = refused || memory.used_bytes > 0.98 * memory.limit_bytes ? "bad" : "warn";
+  return [{ tone, what, steps: [memoryStep(memory, 1.5 * memory.used_bytes)], ...largest }];
 }
 
 // Filters that have to grow, and do not get the memory.
@@ -46,14 +46,14 @@ function ofGrowth({ memory, recent }, listed) {
   if (filters.length === 0) return [];
   const refused = recent.adds_refused.memory;
   const [one, more] = ["cannot grow: its next layer would take more memory than is left. It refuses new items.", "cannot grow: their next layers would take more memory than is left. They refuse new items."];
-  const { text, code } = memoryStep(memory, filters.reduce((sum, filter) => sum + nextLayerBytes(filter), memory.used));
+  const { text, code } = memoryStep(memory, filters.reduce((sum, filter) => sum + nextLayerBytes(filter), memory.used_bytes));
   return [{ tone: "bad", filters: filters.slice(0, LARGEST), state: "full", number: filters.length, what: `${many(filters.length, `filter ${one}`, `filters ${more}`)}${refused ? ` ${many(refused, "add was", "adds were")} refused ${recently(recent)} for lack of memory.` : ""}`,
     steps: [step(text, code), ...(refused ? [step("Add the refused items again then.")] : [])] }];
 }
 
 const areMany = (clients, clientsMax) => clients > NEAR * clientsMax;
 
-function ofLimits({ keys, keys_max: keysMax, clients, clients_max: clientsMax, recent }) {
+function ofLimits({ keys, keys_max: keysMax, connections: clients, connections_max: clientsMax, recent }) {
   const causes = [];
   const keysRefused = recent.adds_refused.keys, turnedAway = recent.rejections.maxclients;
   if (keys > NEAR * keysMax)
@@ -83,12 +83,12 @@ export const HANDSHAKES = {
   closed: "the client went away", timeout: "too slow", displaced: "displaced by newer ones",
 };
 
-function ofRejections({ recent, clients, clients_max: clientsMax }) {
+function ofRejections({ recent, connections: clients, connections_max: clientsMax }) {
   const causes = [];
   const told = areMany(clients, clientsMax) ? "maxclients" : "";
   for (const [reason, [what, advice, line]] of Object.entries(REASONS))
     if (recent.rejections[reason] > 0 && reason !== told) causes.push({ tone: "warn", what: `${recently(recent)}: ${count(recent.rejections[reason])} ${what}.`, steps: [step(advice, line)] });
-  const failed = Object.entries(recent.failed_handshakes).filter(([, number]) => number > 0);
+  const failed = Object.entries(recent.tls_handshakes_failed).filter(([, number]) => number > 0);
   if (failed.length > 0)
     causes.push({ tone: "warn", what: `${recently(recent)}: TLS handshakes failed: ${failed.map(([reason, number]) => `${HANDSHAKES[reason]} (${count(number)})`).join("; ")}.`,
       steps: [step("Give these clients the certificate of your CA, and a certificate of their own if sepald asks for one.")] });
@@ -98,9 +98,9 @@ function ofRejections({ recent, clients, clients_max: clientsMax }) {
 
 function ofCertificate({ certificate }) {
   if (!certificate) return [];
-  const left = certificate.not_after - Date.now() / 1000;
+  const left = certificate.end_time_seconds - Date.now() / 1000;
   if (left > CERTIFICATE_DAYS * DAY) return [];
-  const until = timeAt(1000 * certificate.not_after);
+  const until = timeAt(certificate.end_time_seconds);
   return [{ tone: left <= 0 ? "bad" : "warn", what: left <= 0 ? `The TLS certificate has ended on ${until}: clients refuse it.` : `The TLS certificate ends in ${duration(left)}, on ${until}.`,
     steps: [step("Replace its files, then send SIGHUP to sepald, as this does, by root, in a shell:", "systemctl reload sepald")] }];
 }

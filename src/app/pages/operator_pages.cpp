@@ -9,6 +9,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -41,29 +44,67 @@ std::optional<Number> number_in(const std::optional<std::string>& text) {
   return text ? parse_whole<Number>(*text) : std::nullopt;
 }
 
-struct WindowWords {
-  std::optional<std::string> window;  // seconds, or "last"; empty: the filter never forgets
+// What /api/plan is asked. A member is nothing if it was not given.
+struct PlanAsked {
+  std::optional<std::uint64_t> capacity;
+  std::optional<double> error;
+  std::optional<std::uint32_t> expansion;
+  std::optional<std::uint64_t> window_milliseconds;  // 0: the last items; nothing: the filter never forgets
   std::optional<std::uint32_t> generations;
 };
 
-// Empty if a word is not what it should be.
-std::optional<bloom::WindowOptions> window_asked(const WindowWords& words,
-                                                 const bloom::FilterOptions& options) {
-  if (!words.generations) return std::nullopt;
-  bloom::WindowOptions window{.error_rate = options.error_rate,
-                              .capacity = options.capacity,
-                              .expansion = options.expansion,
-                              .generations = *words.generations};
-  if (words.window == "last") return window;
+template <class Number>
+bool read_number(const std::string& text, std::optional<Number>& to) {
+  to = parse_whole<Number>(text);
+  return to.has_value();
+}
+
+bool read_window(const std::string& text, std::optional<std::uint64_t>& milliseconds) {
+  milliseconds = 0;
+  if (text == "last") return true;
   constexpr double milliseconds_a_second = 1000;
-  const auto seconds = number_in<double>(words.window);
+  const auto seconds = parse_whole<double>(text);
   // Refuses NaN, too.
-  if (!seconds || !(*seconds > 0)) return std::nullopt;
-  const double milliseconds = std::round(*seconds * milliseconds_a_second);
-  if (milliseconds > static_cast<double>(bloom::window_milliseconds_max)) return std::nullopt;
+  if (!seconds || !(*seconds > 0)) return false;
+  const double rounded = std::round(*seconds * milliseconds_a_second);
+  if (rounded > static_cast<double>(bloom::window_milliseconds_max)) return false;
   // 0 would be the last items.
-  window.milliseconds = std::max(std::uint64_t{1}, static_cast<std::uint64_t>(milliseconds));
-  return window;
+  milliseconds = std::max(std::uint64_t{1}, static_cast<std::uint64_t>(rounded));
+  return true;
+}
+
+// The parameters of /api/plan. They are named as the flags of `sepal plan`, and have its defaults.
+struct PlanParameter {
+  std::string_view name;
+  std::string_view what;                                 // its value is
+  bool (*read)(const std::string& text, PlanAsked& to);  // false: the value is something else
+};
+constexpr PlanParameter plan_parameters[] = {
+    {"capacity", "a whole number",
+     [](const std::string& text, PlanAsked& to) { return read_number(text, to.capacity); }},
+    {"error", "a number", [](const std::string& text, PlanAsked& to) { return read_number(text, to.error); }},
+    {"expansion", "a whole number",
+     [](const std::string& text, PlanAsked& to) { return read_number(text, to.expansion); }},
+    {"window", "seconds above 0, or last",
+     [](const std::string& text, PlanAsked& to) { return read_window(text, to.window_milliseconds); }},
+    {"generations", "a whole number",
+     [](const std::string& text, PlanAsked& to) { return read_number(text, to.generations); }},
+};
+
+// Reads the query. The answer is what is wrong with it, in a sentence; empty: nothing.
+std::string read_plan(std::string_view query, PlanAsked& to) {
+  const auto members = query_members(query);
+  if (!members) return "a parameter is a name, = and a value";
+  for (const QueryMember& member : *members) {
+    const auto* const known = std::ranges::find(plan_parameters, member.name, &PlanParameter::name);
+    if (known == std::end(plan_parameters)) return "there is no parameter " + member.name;
+    if (!known->read(member.value, to)) return member.name + " is " + std::string(known->what);
+  }
+  if (!to.window_milliseconds) return to.generations ? "generations needs window" : "";
+  if (!to.capacity) return "window needs capacity, the different items of a window";
+  return *to.window_milliseconds == 0 && to.expansion
+             ? "window=last and expansion exclude each other: such a filter does not grow"
+             : "";
 }
 
 // An error is an answer and no fault of the client: the question was sound.
@@ -72,20 +113,21 @@ http::Response told(const Result<std::string>& plan) {
 }
 
 http::Response planned(const http::Request& request) {
-  const auto items = number_in<std::uint64_t>(query_value(request.query, "items"));
-  const auto rate = number_in<double>(query_value(request.query, "rate"));
-  const auto expansion = number_in<std::uint32_t>(query_value(request.query, "expansion"));
-  if (!items || !rate || !expansion)
-    return json_response(bad_request, command::error_json("items, rate and expansion are numbers"));
-  const bloom::FilterOptions options{.error_rate = *rate, .capacity = *items, .expansion = *expansion};
-  const WindowWords words{.window = query_value(request.query, "window"),
-                          .generations = number_in<std::uint32_t>(query_value(request.query, "generations"))};
-  if (!words.window) return told(command::plan_json(options));
-  const auto window = window_asked(words, options);
-  if (!window)
-    return json_response(bad_request,
-                         command::error_json("window is seconds above 0, or last; generations is a number"));
-  return told(command::window_plan_json(*window));
+  PlanAsked asked;
+  if (const std::string wrong = read_plan(request.query, asked); !wrong.empty())
+    return json_response(bad_request, command::error_json(wrong));
+  const bloom::FilterOptions defaults{};
+  const double error = asked.error.value_or(defaults.error_rate);
+  const std::uint64_t capacity = asked.capacity.value_or(defaults.capacity);
+  const std::uint32_t expansion = asked.expansion.value_or(defaults.expansion);
+  if (!asked.window_milliseconds)
+    return told(command::plan_json({.error_rate = error, .capacity = capacity, .expansion = expansion}));
+  return told(command::window_plan_json(
+      {.error_rate = error,
+       .capacity = capacity,
+       .expansion = *asked.window_milliseconds == 0 ? 0 : expansion,
+       .milliseconds = *asked.window_milliseconds,
+       .generations = asked.generations.value_or(bloom::window_generations_default)}));
 }
 
 metrics::Format format_for(std::string_view accept) {

@@ -28,7 +28,7 @@ std::vector<CounterList> counters_of(const Services& services) {
   return {lone("requests", &WorkerStats::requests),
           lone("error_replies", &WorkerStats::error_replies),
           {.name = "rejections", .counters = rejections(services)},
-          {.name = "failed_handshakes", .counters = failed_handshakes(services)},
+          {.name = "tls_handshakes_failed", .counters = failed_handshakes(services)},
           {.name = "adds_refused", .counters = refused_adds(services)}};
 }
 
@@ -59,7 +59,7 @@ std::uint64_t calls_in(const Buckets& buckets) {
 
 template <class Buckets>
 void write_percentiles(const Buckets& buckets, metrics::JsonWriter& to) {
-  for (const auto& [name, share] : {std::pair("p50", 0.5), std::pair("p99", 0.99)}) {
+  for (const auto& [name, share] : {std::pair("p50_seconds", 0.5), std::pair("p99_seconds", 0.99)}) {
     to.name(name);
     if (calls_in(buckets) == 0) {
       to.null();

@@ -1,5 +1,6 @@
-// The scripts of the status page (src/app/page/) read the members by their names. Texts may have any bytes:
-// JsonWriter makes them valid.
+// docs/operations/api.md has a table of all members, which tests/integration/test_api.py compares with the
+// answers. Their names are those of BF.STATS, BF.WINDOW and the metrics, and say the unit. Texts may have any
+// bytes: JsonWriter makes them valid.
 #include <sepal/bloom/kernel/choice.hpp>
 #include <sepal/bloom/plan/layer_plan.hpp>
 #include <sepal/command/server/status_json.hpp>
@@ -31,8 +32,14 @@ double seconds_with_fraction(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-JsonWriter& known_or_null(JsonWriter& to, std::optional<double> value) {
+template <class Number>
+JsonWriter& known_or_null(JsonWriter& to, std::optional<Number> value) {
   return value ? to.number(*value) : to.null();
+}
+
+// Of a time since 1970, or of a duration.
+double seconds_of(std::uint64_t milliseconds) {
+  return static_cast<double>(milliseconds) / 1000;
 }
 
 void write_load(const Services& services, const MetricsMoment& moment, JsonWriter& to) {
@@ -42,16 +49,16 @@ void write_load(const Services& services, const MetricsMoment& moment, JsonWrite
   to.name("kernel").text(bloom::kernel_name());
   to.name("uptime_seconds").number(seconds_with_fraction(moment.steady_now - facts.started_at));
   to.name("loading").truth(services.load.running);
-  to.name("loaded_bytes").number(services.load.bytes_done);
-  to.name("load_bytes").number(services.load.bytes_total);
+  to.name("load_bytes").number(services.load.bytes_done);
+  to.name("load_bytes_total").number(services.load.bytes_total);
   to.name("workers").number(std::uint64_t{facts.worker_count});
   to.name("cpu_seconds").number(usage.cpu_user_seconds + usage.cpu_system_seconds);
   to.name("requests").number(sum_of(services, &WorkerStats::requests));
-  to.name("items_asked").number(sum_of(services, &WorkerStats::items_asked));
+  to.name("items_looked_up").number(sum_of(services, &WorkerStats::items_asked));
   to.name("items_added").number(sum_of(services, &WorkerStats::items_added));
   to.name("items_removed").number(sum_of(services, &WorkerStats::items_removed));
-  to.name("clients").number(services.clients.count());
-  to.name("clients_max").number(std::uint64_t{services.options.clients_max});
+  to.name("connections").number(services.clients.count());
+  to.name("connections_max").number(std::uint64_t{services.options.clients_max});
   to.name("keys").number(services.keyspace.total_size());
   to.name("keys_max").number(services.keyspace.options().keys_max);
   std::uint64_t with_deadline = 0;
@@ -63,10 +70,11 @@ void write_load(const Services& services, const MetricsMoment& moment, JsonWrite
 void write_memory(const Services& services, JsonWriter& to) {
   const keyspace::Keyspace& keyspace = services.keyspace;
   to.name("memory").begin_object();
-  to.name("used").number(keyspace.memory_used()).name("peak").number(keyspace.memory_peak());
-  to.name("max").number(keyspace.options().memory_max).name("limit").number(keyspace.memory_limit());
-  to.name("machine").number(keyspace.options().machine_bytes);
-  to.name("resident").number(services.control.usage().resident_bytes);
+  to.name("used_bytes").number(keyspace.memory_used()).name("peak_bytes").number(keyspace.memory_peak());
+  to.name("maxmemory_bytes").number(keyspace.options().memory_max);
+  to.name("limit_bytes").number(keyspace.memory_limit());
+  to.name("machine_bytes").number(keyspace.options().machine_bytes);
+  to.name("resident_bytes").number(services.control.usage().resident_bytes);
   to.end_object();
 }
 
@@ -77,9 +85,9 @@ void write_journal(const Services& services, JsonWriter& to) {
   to.name("accepting").truth(journal.accepting).name("refusal").text(journal.refusal);
   to.name("waits_for_save").truth(journal.waits_for_save);
   to.name("bytes").number(journal.bytes);
-  to.name("bytes_max").number(services.persistence.disk_status().journal_bytes_max);
-  to.name("unsynced").number(journal.position - std::min(journal.position, journal.synced_position));
-  to.name("failed_syncs").number(journal.failed_syncs);
+  to.name("max_bytes").number(services.persistence.disk_status().journal_bytes_max);
+  to.name("unsynced_bytes").number(journal.position - std::min(journal.position, journal.synced_position));
+  to.name("syncs_failed").number(journal.failed_syncs);
   to.end_object();
 }
 
@@ -87,10 +95,10 @@ void write_save(const Services& services, const MetricsMoment& moment, JsonWrite
   const SaveStatus save = services.persistence.status();
   to.name("save").begin_object();
   to.name("ok").truth(save.last_ok).name("error").text(save.last_error);
-  to.name("running").truth(save.running).name("progress").number(save.progress);
-  to.name("done").number(save.saves_done).name("failed").number(save.saves_failed);
+  to.name("running").truth(save.running).name("progress_ratio").number(save.progress);
+  to.name("saves").number(save.saves_done).name("saves_failed").number(save.saves_failed);
   to.name("age_seconds").number(seconds_with_fraction(moment.now - save.last_success));
-  to.name("changes_since").number(save.changes_since);
+  to.name("changes_unsaved").number(save.changes_since);
   to.name("interval_seconds").number(seconds_with_fraction(services.options.save_interval));
   to.end_object();
 }
@@ -104,8 +112,8 @@ void write_certificate(const MetricsMoment& moment, JsonWriter& to) {
   const auto since_1970 = [](std::int64_t seconds) {
     return static_cast<std::uint64_t>(std::max(seconds, std::int64_t{0}));
   };
-  to.begin_object().name("not_before").number(since_1970(moment.certificate->start));
-  to.name("not_after").number(since_1970(moment.certificate->end)).end_object();
+  to.begin_object().name("start_time_seconds").number(since_1970(moment.certificate->start));
+  to.name("end_time_seconds").number(since_1970(moment.certificate->end)).end_object();
 }
 
 void write_rejections(const Services& services, JsonWriter& to) {
@@ -115,7 +123,7 @@ void write_rejections(const Services& services, JsonWriter& to) {
     to.end_object();
   };
   write("rejections", rejections(services));
-  write("failed_handshakes", failed_handshakes(services));
+  write("tls_handshakes_failed", failed_handshakes(services));
   write("adds_refused", refused_adds(services));
   to.name("errors").begin_object();
   for (const auto& [word, count] : error_counts(services)) to.name(word).number(std::uint64_t{count});
@@ -155,7 +163,7 @@ void write_mirror(const SeenMirror& mirror, JsonWriter& to) {
   to.begin_object().name("role").text(mirror.is_source ? "source" : "target");
   write_key("other", mirror.other, to);
   to.name("state").text(name_of_mirror(mirror.state)).name("reason").text(reason_of(mirror.state));
-  to.name("items").number(mirror.items).end_object();
+  to.name("items_mirrored").number(mirror.items).end_object();
 }
 
 void write_mirrors(const Services& services, std::string_view pattern, JsonWriter& to) {
@@ -170,7 +178,7 @@ void write_mirrors(const Services& services, std::string_view pattern, JsonWrite
     write_key("source", shown(mirror.source), to);
     write_key("target", shown(mirror.target), to);
     to.name("state").text(name_of_mirror(mirror.state)).name("reason").text(reason_of(mirror.state));
-    to.name("items").number(keyspace::items_mirrored(link)).end_object();
+    to.name("items_mirrored").number(keyspace::items_mirrored(link)).end_object();
   });
   to.end_array();
 }
@@ -187,10 +195,11 @@ void write_counts(const FilterCounts& counts, JsonWriter& to) {
 }
 
 void write_watched(const WatchedFilters& watched, SteadyTime now, JsonWriter& to) {
-  to.name("watched_max").number(watched.filters_max).name("watched_pattern").text(watched.pattern);
+  to.name("http_metrics_filters").number(watched.filters_max);
+  to.name("http_metrics_pattern").text(watched.pattern);
   to.name("filters").begin_object();
   write_counts(watched.counts, to);
-  to.name("judged_seconds");
+  to.name("judged_age_seconds");
   known_or_null(
       to, watched.judged_at ? std::optional(seconds_with_fraction(now - *watched.judged_at)) : std::nullopt);
   to.end_object();
@@ -212,15 +221,17 @@ constexpr Column filter_columns[] = {
     {"kind", [](const SeenFilter& filter, JsonWriter& to) { to.text(name_of_filter(filter.kind)); }},
     {"capacity", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.capacity); }},
     {"items", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.item_count); }},
-    {"estimate",
+    {"items_estimated",
      [](const SeenFilter& filter, JsonWriter& to) {
        filter.item_estimate ? to.number(std::round(*filter.item_estimate)) : to.null();
      }},
-    {"removed", [](const SeenFilter& filter,
-                   JsonWriter& to) { filter.removed_count ? to.number(*filter.removed_count) : to.null(); }},
+    {"items_removed",
+     [](const SeenFilter& filter, JsonWriter& to) { known_or_null(to, filter.removed_count); }},
     {"fill", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.fill); }},
-    {"rate", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.false_positive_rate); }},
-    {"asked", [](const SeenFilter& filter, JsonWriter& to) { known_or_null(to, filter.rate_asked); }},
+    {"false_positive_rate_now",
+     [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.false_positive_rate); }},
+    {"false_positive_rate_asked",
+     [](const SeenFilter& filter, JsonWriter& to) { known_or_null(to, filter.rate_asked); }},
     {"expansion",
      [](const SeenFilter& filter, JsonWriter& to) { to.number(std::uint64_t{filter.expansion}); }},
     // What keeps it from growing; null: nothing.
@@ -228,15 +239,16 @@ constexpr Column filter_columns[] = {
      [](const SeenFilter& filter, JsonWriter& to) {
        filter.growth_limit == GrowthLimit::none ? to.null() : to.text(name_of_limit(filter.growth_limit));
      }},
-    {"layers", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.layer_count); }},
-    {"bytes", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.byte_count); }},
-    {"full_in",
+    {"layer_count", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.layer_count); }},
+    {"memory_bytes", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.byte_count); }},
+    {"seconds_until_full",
      [](const SeenFilter& filter, JsonWriter& to) { known_or_null(to, filter.seconds_until_full); }},
     {"state", [](const SeenFilter& filter, JsonWriter& to) { to.text(name_of_state(state_of(filter))); }},
-    {"deadline",
+    {"deadline_time_seconds",
      [](const SeenFilter& filter, JsonWriter& to) {
-       filter.deadline == keyspace::no_deadline ? to.null()
-                                                : to.number(static_cast<std::uint64_t>(filter.deadline));
+       filter.deadline == keyspace::no_deadline
+           ? to.null()
+           : to.number(seconds_of(static_cast<std::uint64_t>(filter.deadline)));
      }},
     {"mirror",
      [](const SeenFilter& filter, JsonWriter& to) {
@@ -248,53 +260,63 @@ constexpr Column filter_columns[] = {
 void write_layer(const SeenBloomLayer& layer, JsonWriter& to) {
   const bloom::LayerPlan& plan = layer.plan;
   to.name("capacity").number(plan.capacity).name("items").number(layer.items);
-  to.name("estimate").number(std::round(layer.measured.item_estimate));
-  to.name("bytes").number(plan.byte_count());
+  to.name("items_estimated").number(std::round(layer.measured.item_estimate));
+  to.name("bitmap_bytes").number(plan.byte_count());
   to.name("probes").number(std::uint64_t{plan.probe_count});
   plan.layout == bloom::Layout::blocked ? to.name("block_bytes").number(std::uint64_t{plan.block_bits / 8})
                                         : to.name("block_bytes").null();
-  to.name("planned_rate").number(plan.error_rate);
-  to.name("fill").number(layer.measured.fill).name("rate").number(layer.measured.false_positive_rate);
+  to.name("fill").number(layer.measured.fill);
+  to.name("false_positive_rate_now").number(layer.measured.false_positive_rate);
+  to.name("false_positive_rate_planned").number(plan.error_rate);
 }
 
 void write_layer(const cuckoo::Filter::LayerFigures& layer, JsonWriter& to) {
   to.name("items").number(layer.items).name("cells").number(layer.cells);
   to.name("slots").number(layer.slots).name("slots_used").number(layer.slots_used);
-  to.name("bytes").number(layer.bytes).name("rate").number(layer.rate);
+  to.name("memory_bytes").number(layer.bytes).name("false_positive_rate_now").number(layer.rate);
 }
 
 void write_layer(const SeenRedisLayer& layer, JsonWriter& to) {
   to.name("buckets").number(layer.buckets).name("slots").number(layer.slots).name("fill").number(layer.fill);
 }
 
+// As BF.WINDOW has it.
 void write_layer(const SeenWindowLayer& layer, JsonWriter& to) {
   const auto& [plan, items, rate] = layer.figures;
-  to.name("capacity").number(plan.capacity).name("items").number(items);
-  to.name("bytes").number(plan.byte_count(layer.lanes));
-  to.name("zones").number(std::uint64_t{plan.zones}).name("probes").number(std::uint64_t{plan.probes});
-  to.name("planned_rate").number(plan.error_rate * layer.lanes).name("rate").number(rate);
+  to.name("generation_capacity").number(plan.capacity).name("items").number(items);
+  to.name("false_positive_rate_now").number(rate);
+  to.name("false_positive_rate_planned").number(plan.error_rate * layer.lanes);
+  to.name("zones").number(std::uint64_t{plan.zones});
+  to.name("probes").number(std::uint64_t{plan.zones} * plan.probes);
+  to.name("memory_bytes").number(plan.byte_count(layer.lanes));
 }
 
-// Times are milliseconds since 1970, the begins of generations.
+// "window_seconds" or "window_items"; the other one is null.
+void write_window_size(const bloom::WindowOptions& options, JsonWriter& to) {
+  to.name("window_seconds");
+  options.of_last() ? to.null() : to.number(seconds_of(options.milliseconds));
+  to.name("window_items");
+  options.of_last() ? to.number(options.capacity) : to.null();
+  to.name("generations").number(std::uint64_t{options.generations});
+}
+
+// As BF.WINDOW has it.
 void write_window(const bloom::WindowOptions& options,
                   const std::vector<bloom::WindowFilter::Generation>& generations, JsonWriter& to) {
-  to.name("window").begin_object();
-  options.of_last() ? to.name("milliseconds").null() : to.name("milliseconds").number(options.milliseconds);
-  to.name("asked_items")
-      .number(options.capacity)
-      .name("refresh")
-      .number(std::uint64_t{options.refresh ? 1U : 0U});
-  to.name("generations").begin_array();
+  to.begin_object();
+  write_window_size(options, to);
+  to.name("refresh").truth(options.refresh).name("capacity").number(options.capacity);
+  to.name("by_generation").begin_array();
   for (const auto& generation : generations) {
-    to.begin_array();
-    generation.begin ? to.number(*generation.begin) : to.null();
-    to.number(generation.items).end_array();
+    to.begin_object().name("number").number(generation.number).name("begin");
+    generation.begin ? to.number(seconds_of(*generation.begin)) : to.null();
+    to.name("items").number(generation.items).end_object();
   }
   to.end_array().end_object();
 }
 
 void write_layers(const SeenLayers& layers, JsonWriter& to) {
-  to.name("layer_list").begin_array();
+  to.name("layers").begin_array();
   std::visit(
       [&](const auto& all) {
         for (const auto& layer : all) {
@@ -313,24 +335,32 @@ void write_curve(const std::vector<SeenBloomLayer>& layers, JsonWriter& to) {
   const bloom::LayerPlan& newest = layers.back().plan;
   double right = 1;  // the probability that all older layers say no
   for (std::size_t i = 0; i + 1 < layers.size(); ++i) right *= 1 - layers[i].measured.false_positive_rate;
-  to.name("curve").begin_array();
   const auto capacity = static_cast<double>(newest.capacity);
+  to.name("load").number(layers.back().measured.item_estimate / capacity);
+  to.name("curve").begin_array();
   const int steps = static_cast<int>(std::lround(curve_load_max / curve_step));
   for (int i = 0; i <= steps; ++i) {
     // A product, because a sum of steps would miss the load of 1, where the page looks for the rate of a full
     // layer.
     const double load = i * curve_step;
     const double rate = bloom::expected_error_rate(newest, static_cast<std::uint64_t>(capacity * load));
-    to.begin_array().number(load).number(1 - right * (1 - rate)).end_array();
+    to.begin_object().name("load").number(load);
+    to.name("false_positive_rate").number(1 - right * (1 - rate)).end_object();
   }
   to.end_array();
-  to.name("load").number(layers.back().measured.item_estimate / capacity);
 }
 
 struct PlannedShape {
   double bits = 0;
   double probes = 0;
 };
+
+// What was asked for, with the defaults.
+template <class Options>
+void write_asked(const Options& options, JsonWriter& to) {
+  to.name("capacity").number(options.capacity).name("false_positive_rate_asked").number(options.error_rate);
+  to.name("expansion").number(std::uint64_t{options.expansion});
+}
 
 // A first layer of RedisBloom. In a filter that scales, it is planned for half of the rate.
 PlannedShape redisbloom_shape(const bloom::FilterOptions& options) {
@@ -348,7 +378,7 @@ Error fits_no_machine() {
 
 void write_shape(std::string_view name, const PlannedShape& shape, double capacity, JsonWriter& to) {
   to.name(name).begin_object();
-  to.name("bytes").number(std::ceil(shape.bits / 8)).name("probes").number(shape.probes);
+  to.name("bitmap_bytes").number(std::ceil(shape.bits / 8)).name("probes").number(shape.probes);
   to.name("bits_per_item").number(shape.bits / capacity);
   to.end_object();
 }
@@ -396,16 +426,24 @@ std::string filter_json(const FilterDetail& detail) {
   to.begin_object();
   for (const Column& column : filter_columns) column.write(detail.seen, to.name(column.name));
   write_layers(detail.layers, to);
-  if (detail.window) write_window(*detail.window, detail.generations, to);
+  to.name("window");
+  detail.window ? write_window(*detail.window, detail.generations, to) : void(to.null());
   const auto* const bloom_layers = std::get_if<std::vector<SeenBloomLayer>>(&detail.layers);
-  if (bloom_layers != nullptr && !bloom_layers->empty()) write_curve(*bloom_layers, to);
+  if (bloom_layers != nullptr && !bloom_layers->empty()) {
+    write_curve(*bloom_layers, to);
+  } else {
+    to.name("load").null().name("curve").null();
+  }
   to.name("history").begin_array();
   for (const HistoryPoint& point : detail.history)
-    to.begin_array()
+    to.begin_object()
+        .name("age_seconds")
         .number(point.age_seconds)
+        .name("fill")
         .number(point.fill)
+        .name("false_positive_rate")
         .number(point.false_positive_rate)
-        .end_array();
+        .end_object();
   to.end_array().end_object();
   return std::move(to).finish();
 }
@@ -413,16 +451,20 @@ std::string filter_json(const FilterDetail& detail) {
 Result<std::string> plan_json(const bloom::FilterOptions& options) {
   const auto planned = bloom::Filter::plan(options, {.bytes_max = planned_bytes_max});
   if (!planned && planned.error().code == Errc::too_large) return fits_no_machine();
-  if (!planned) return fail(Errc::out_of_range, "items are 1 or more, and the rate is above 0 and below 1");
+  if (!planned)
+    return fail(Errc::out_of_range,
+                "capacity is 1 or more, error is above 0 and below 1, expansion is at most " +
+                    std::to_string(bloom::expansion_max));
   // plan() has refused 0 items, so the divisions by `capacity` are safe.
   const bloom::LayerPlan& plan = planned->first_layer;
   const auto capacity = static_cast<double>(options.capacity);
   JsonWriter to;
   to.begin_object();
+  write_asked(options, to);
   write_shape("sepal", {.bits = static_cast<double>(plan.bit_count()), .probes = double(plan.probe_count)},
               capacity, to);
   to.name("block_bytes").number(std::uint64_t{plan.block_bits / 8}).name("blocks").number(plan.block_count);
-  to.name("layer_rate").number(plan.error_rate);
+  to.name("false_positive_rate_planned").number(plan.error_rate);
   // The planner moves a rate into these bounds, so the textbook gets the same rate.
   const double rate = std::clamp(options.error_rate, bloom::error_rate_min, bloom::error_rate_max);
   const double textbook = bloom::textbook_bits_per_item(rate);
@@ -442,15 +484,16 @@ Result<std::string> window_plan_json(const bloom::WindowOptions& options) {
   const auto bytes = static_cast<double>(plan.byte_count(options.lanes()));
   JsonWriter to;
   to.begin_object();
+  write_asked(options, to);
+  write_window_size(options, to);
   write_shape("sepal", {.bits = 8 * bytes, .probes = double(plan.zones) * plan.probes},
               static_cast<double>(options.capacity), to);
-  to.name("lines").number(std::uint64_t{plan.zones});
+  to.name("zones").number(std::uint64_t{plan.zones});
   to.name("line_bytes").number(std::uint64_t{bloom::lane_line_bytes});
-  to.name("generation_items").number(options.generation_items());
-  constexpr double milliseconds_a_second = 1000;
-  const double generation = static_cast<double>(options.milliseconds) / options.generations;
+  to.name("generation_capacity").number(options.generation_items());
+  const double generation = seconds_of(options.milliseconds) / options.generations;
   to.name("generation_seconds");
-  known_or_null(to, options.of_last() ? std::nullopt : std::optional(generation / milliseconds_a_second));
+  known_or_null(to, options.of_last() ? std::nullopt : std::optional(generation));
   to.end_object();
   return std::move(to).finish();
 }

@@ -122,13 +122,13 @@ async function charts(page) {
   assert.equal(points.length, answer.curve.length);
   // Two points of the figures give the scale; all others must lie on it.
   const last = answer.curve.length - 1;
-  const scale = (points[last][1] - points[0][1]) / (answer.curve[last][1] - answer.curve[0][1]);
-  answer.curve.forEach(([, rate], i) => assert.ok(Math.abs(points[i][1] - points[0][1] - scale * (rate - answer.curve[0][1])) < 0.2, `point ${i}`));
+  const scale = (points[last][1] - points[0][1]) / (answer.curve[last].false_positive_rate - answer.curve[0].false_positive_rate);
+  answer.curve.forEach(({ false_positive_rate: rate }, i) => assert.ok(Math.abs(points[i][1] - points[0][1] - scale * (rate - answer.curve[0].false_positive_rate)) < 0.2, `point ${i}`));
   const today = await curve.locator("circle.today").evaluate((mark) => [Number(mark.getAttribute("cx")), Number(mark.getAttribute("cy"))]);
-  assert.ok(Math.abs(today[1] - points[0][1] - scale * (answer.rate - answer.curve[0][1])) < 0.2, "today's rate");
+  assert.ok(Math.abs(today[1] - points[0][1] - scale * (answer.false_positive_rate_now - answer.curve[0].false_positive_rate)) < 0.2, "today's rate");
   const across = (points[last][0] - points[0][0]) / 3;
   assert.ok(Math.abs(today[0] - points[0][0] - across * answer.load) < 0.2, "today's items");
-  assert.ok(answer.rate > 3 * answer.asked && answer.load > 1.5, "it is overfilled");
+  assert.ok(answer.false_positive_rate_now > 3 * answer.false_positive_rate_asked && answer.load > 1.5, "it is overfilled");
   for (const picture of await figures.locator("svg").all()) {
     assert.equal(await picture.getAttribute("role"), "img");
     assert.match(await picture.getAttribute("aria-label"), /\d%/);
@@ -179,7 +179,7 @@ async function planner(page) {
   await page.waitForFunction(() => document.querySelector("#plan-result code")?.textContent.endsWith("NONSCALING"));
   assert.equal(await page.textContent("#plan-result code"), "BF.RESERVE key 0.01 1000000 NONSCALING");
   const cells = await page.locator("#plan-result tbody tr").nth(0).locator("td").allTextContents();
-  const answer = await (await page.request.get(`${WEB}/api/plan?items=1000000&rate=0.01&expansion=0`)).json();
+  const answer = await (await page.request.get(`${WEB}/api/plan?capacity=1000000&error=0.01&expansion=0`)).json();
   assert.equal(cells[1], String(Number(answer.sepal.bits_per_item.toFixed(2))));
   assert.equal(cells[2], String(answer.sepal.probes));
   await page.fill("#plan-rate", "200%");
@@ -200,7 +200,7 @@ async function windows(page) {
   await page.selectOption("#plan-forgets", "time");
   await reserves("BF.RESERVE key 0.01 1000000 WINDOW 3600");
   const cells = await page.locator("#plan-result tbody tr").nth(0).locator("td").allTextContents();
-  const answer = await (await page.request.get(`${WEB}/api/plan?items=1000000&rate=0.01&expansion=2&window=3600&generations=4`)).json();
+  const answer = await (await page.request.get(`${WEB}/api/plan?capacity=1000000&error=0.01&window=3600`)).json();
   assert.equal(cells[1], String(Number(answer.sepal.bits_per_item.toFixed(2))));
   assert.match(await page.textContent("#plan-result"), /at least 1 hour, and for at most 1 hour 15 minutes\. A generation of 15 minutes with more than 250,000 items gets a further layer/);
   await page.fill("#plan-window", "1.5d");
@@ -260,8 +260,8 @@ async function withoutStyle() {
 
 // A server with 100,000 filters: only the rows in view have elements, and scrolling goes through them all.
 async function manyRows() {
-  const columns = ["database", "key", "key_encoded", "kind", "capacity", "items", "estimate", "removed", "fill", "rate", "asked", "expansion", "layers", "bytes", "full_in", "state", "deadline", "mirror"];
-  const body = JSON.stringify({ columns, rows: Array.from({ length: MANY }, (_, i) => [0, `key:${String(i).padStart(6, "0")}`, null, "bloom", 1000, i % 1000, i % 1000, null, 0.4, 0.009, 0.01, 2, 1, 2048 + i, null, "fine", null, null]), shown: MANY, total: MANY, troubled: 0, troubled_shown: 0, states: { fine: MANY }, kinds: { bloom: MANY }, judged_seconds: 1 });
+  const columns = ["database", "key", "key_encoded", "kind", "capacity", "items", "items_estimated", "items_removed", "fill", "false_positive_rate_now", "false_positive_rate_asked", "expansion", "layer_count", "memory_bytes", "seconds_until_full", "state", "deadline_time_seconds", "mirror"];
+  const body = JSON.stringify({ columns, rows: Array.from({ length: MANY }, (_, i) => [0, `key:${String(i).padStart(6, "0")}`, null, "bloom", 1000, i % 1000, i % 1000, null, 0.4, 0.009, 0.01, 2, 1, 2048 + i, null, "fine", null, null]), shown: MANY, total: MANY, troubled: 0, troubled_shown: 0, states: { fine: MANY }, kinds: { bloom: MANY }, judged_age_seconds: 1 });
   const page = await open({}, "/", (fresh) => fresh.route("**/api/filters", (route) => route.fulfill({ contentType: "application/json", body })));
   await page.waitForFunction((count) => document.querySelector("#rows table").getAttribute("aria-rowcount") === String(count + 1), MANY);
   const counts = await page.evaluate(async () => {

@@ -73,7 +73,8 @@ TEST_CASE("the times of the last minute are told, the slowest commands first") {
   const CommandSpec* const ping = world.outcome.spec;
   world.send({"DBSIZE"});
   const CommandSpec* const dbsize = world.outcome.spec;
-  CHECK(has(told(world, recent), R"("latency":{"seconds":0,"p50":null,"p99":null,"commands":[]})"));
+  CHECK(has(told(world, recent),
+            R"("latency":{"seconds":0,"p50_seconds":null,"p99_seconds":null,"commands":[]})"));
   world.dispatcher.count_calls(*dbsize, 1, 5s);
   world.steady_now += 30s;
   recent.sample(world.services, world.steady_now);
@@ -83,9 +84,9 @@ TEST_CASE("the times of the last minute are told, the slowest commands first") {
   const std::string text = told(world, recent);
   CAPTURE(text);
   // A time is the upper bound of its bucket: 1023 ns, and 1048575 ns.
-  CHECK(has(text, R"("latency":{"seconds":50,"p50":1.023e-06,"p99":0.001048575,"commands":[)"
-                  R"({"command":"dbsize","calls":2,"p50":0.001048575,"p99":0.001048575},)"
-                  R"({"command":"ping","calls":98,"p50":1.023e-06,"p99":1.023e-06}]})"));
+  CHECK(has(text, R"("latency":{"seconds":50,"p50_seconds":1.023e-06,"p99_seconds":0.001048575,"commands":[)"
+                  R"({"command":"dbsize","calls":2,"p50_seconds":0.001048575,"p99_seconds":0.001048575},)"
+                  R"({"command":"ping","calls":98,"p50_seconds":1.023e-06,"p99_seconds":1.023e-06}]})"));
 }
 
 TEST_CASE("a change waits for a save from when it was first seen") {

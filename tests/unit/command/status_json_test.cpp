@@ -25,10 +25,11 @@ TEST_CASE("the status has what clients did and what was rejected") {
   world.send({"BF.INFO", "other"});
   const std::string text = server_json(world.services, {.now = world.now, .steady_now = world.steady_now},
                                        {.filters_max = 7, .pattern = "a\"*"}, Recent(world.steady_now));
-  for (const char* part : {R"("items_added":2)", R"("keys":1,)", R"("errors":{"ERR":1})", R"("maxclients":2)",
-                           R"("protected_mode":0,)", R"("acl_tls_certificate":0},)",
-                           R"("failed_handshakes":{"client_certificate":0,)", R"("displaced":0},)",
-                           R"("accepting":true)", R"("watched_max":7,"watched_pattern":"a\"*")"}) {
+  for (const char* part :
+       {R"("items_added":2)", R"("keys":1,)", R"("errors":{"ERR":1})", R"("maxclients":2)",
+        R"("protected_mode":0,)", R"("acl_tls_certificate":0},)",
+        R"("tls_handshakes_failed":{"client_certificate":0,)", R"("displaced":0},)", R"("accepting":true)",
+        R"("http_metrics_filters":7,"http_metrics_pattern":"a\"*")"}) {
     CAPTURE(part, text);
     CHECK(has(text, part));
   }
@@ -53,17 +54,19 @@ TEST_CASE("a filter is a row under the names of its columns") {
       .mirror =
           SeenMirror{.is_source = true, .other = "t\xfe", .state = keyspace::MirrorState::full, .items = 7}};
   const std::string columns =
-      R"({"columns":["database","key","key_encoded","kind","capacity","items","estimate","removed","fill",)"
-      R"("rate","asked","expansion","growth_limit","layers","bytes","full_in","state","deadline","mirror"],)";
+      R"({"columns":["database","key","key_encoded","kind","capacity","items","items_estimated",)"
+      R"("items_removed","fill","false_positive_rate_now","false_positive_rate_asked","expansion",)"
+      R"("growth_limit","layer_count","memory_bytes","seconds_until_full","state","deadline_time_seconds",)"
+      R"("mirror"],)";
   const std::string mirror = R"({"role":"source","other":"t\\xfe","other_encoded":"%74%FE","state":"broken",)"
-                             R"("reason":"the target does not scale and is full","items":7})";
+                             R"("reason":"the target does not scale and is full","items_mirrored":7})";
   CHECK(filters_json({.filters = {filter}})
             .starts_with(
                 columns +
                 R"("rows":[[3,"\\xff","%FF","bloom",100,50,51,null,0.5,0.125,0.25,4,"memory",1,512,null,)" +
-                R"("mirror_broken",1800000000123,)" + mirror + "]],"));
+                R"("mirror_broken",1800000000.123,)" + mirror + "]],"));
   CHECK(has(filter_json({.seen = filter, .layers = {}, .history = {}}),
-            R"("state":"mirror_broken","deadline":1800000000123,"mirror":)" + mirror));
+            R"("state":"mirror_broken","deadline_time_seconds":1800000000.123,"mirror":)" + mirror));
 }
 
 TEST_CASE("beside the filters that are shown stands how many there are in each state") {
@@ -98,9 +101,9 @@ TEST_CASE("the status has the mirrors, the deadlines, and how many filters are i
       const char* part :
       {R"("certificate":null)", R"("keys_with_deadline":1)", R"("interval_seconds":77)", R"("kernel":")",
        R"("mirrors":[{"database":0,"source":"other","source_encoded":null,"target":"t","target_encoded":null,)"
-       R"("state":"broken","reason":"the target does not scale and is full","items":30}])",
+       R"("state":"broken","reason":"the target does not scale and is full","items_mirrored":30}])",
        R"("filters":{"total":1,"troubled":1,"states":{"full":0,"overfilled":0,"mirror_broken":1,)",
-       R"("judged_seconds":2.5})"}) {
+       R"("judged_age_seconds":2.5})"}) {
     CAPTURE(part, text);
     CHECK(has(text, part));
   }
@@ -110,8 +113,8 @@ TEST_CASE("the status has the mirrors, the deadlines, and how many filters are i
                    .steady_now = world.steady_now,
                    .certificate = CertificateTimes{.start = 1'700'000'000, .end = 1'800'000'000}},
                   {}, Recent(world.steady_now));
-  CHECK(has(other, R"("judged_seconds":null})"));
-  CHECK(has(other, R"("certificate":{"not_before":1700000000,"not_after":1800000000})"));
+  CHECK(has(other, R"("judged_age_seconds":null})"));
+  CHECK(has(other, R"("certificate":{"start_time_seconds":1700000000,"end_time_seconds":1800000000})"));
 }
 
 TEST_CASE("a filter that deletes is a row with null for what it does not have") {
@@ -134,14 +137,17 @@ TEST_CASE("a filter that deletes is a row with null for what it does not have") 
                    .layers = std::vector<SeenRedisLayer>{{.buckets = 4, .slots = 8, .fill = 0.5}},
                    .history = {}});
   CHECK(has(detail, R"("kind":"redisbloom_cuckoo")"));
-  CHECK(has(detail, R"("layer_list":[{"buckets":4,"slots":8,"fill":0.5}],"history":[])"));
+  CHECK(has(
+      detail,
+      R"("layers":[{"buckets":4,"slots":8,"fill":0.5}],"window":null,"load":null,"curve":null,"history":[])"));
   const std::string own = filter_json(
       {.seen = {.key = "k", .key_bytes = "k", .kind = value::Kind::cuckoo},
        .layers =
            std::vector<cuckoo::Filter::LayerFigures>{{.items = 3, .cells = 1, .slots = 8, .slots_used = 2}},
        .history = {}});
-  CHECK(has(own, R"("layer_list":[{"items":3,"cells":1,"slots":8,"slots_used":2,"bytes":0,"rate":0}])"));
-  CHECK_FALSE(has(own, "curve"));
+  CHECK(has(
+      own,
+      R"("layers":[{"items":3,"cells":1,"slots":8,"slots_used":2,"memory_bytes":0,"false_positive_rate_now":0}])"));
 }
 
 TEST_CASE("a plan is that of a filter which is created so") {
@@ -151,11 +157,12 @@ TEST_CASE("a plan is that of a filter which is created so") {
     const auto text = plan_json(options);
     REQUIRE(planned);
     REQUIRE(text);
-    CHECK(has(*text, "{\"sepal\":{\"bytes\":" + std::to_string(planned->first_layer.byte_count()) +
+    CHECK(has(*text, "\"sepal\":{\"bitmap_bytes\":" + std::to_string(planned->first_layer.byte_count()) +
                          ",\"probes\":" + std::to_string(planned->first_layer.probe_count)));
   }
   // The first layer of RedisBloom: BF.INFO answers 240 for this, of which 96 are headers.
-  CHECK(has(*plan_json({.error_rate = 0.01, .capacity = 100}), R"("redisbloom":{"bytes":144,"probes":8,)"));
+  CHECK(has(*plan_json({.error_rate = 0.01, .capacity = 100}),
+            R"("redisbloom":{"bitmap_bytes":144,"probes":8,)"));
   CHECK(plan_json({.error_rate = 0.01, .capacity = 0}).error().code == Errc::out_of_range);
   CHECK(plan_json({.error_rate = 1, .capacity = 1}).error().code == Errc::out_of_range);
   CHECK(plan_json({.error_rate = 1e-9, .capacity = std::uint64_t{1} << 60}).error().code == Errc::too_large);
@@ -168,10 +175,11 @@ TEST_CASE("the plan of a filter that forgets is the one that a client's filter i
   REQUIRE(planned);
   REQUIRE(text);
   CAPTURE(*text);
-  CHECK(has(*text, "{\"sepal\":{\"bytes\":" + std::to_string(planned->byte_count(options.lanes())) + ","));
-  CHECK(has(*text, R"("generation_items":18000000,"generation_seconds":900})"));
+  CHECK(has(*text,
+            "\"sepal\":{\"bitmap_bytes\":" + std::to_string(planned->byte_count(options.lanes())) + ","));
+  CHECK(has(*text, R"("generation_capacity":18000000,"generation_seconds":900})"));
   options.milliseconds = 0;
-  CHECK(has(*window_plan_json(options), R"("generation_items":18000000,"generation_seconds":null})"));
+  CHECK(has(*window_plan_json(options), R"("generation_capacity":18000000,"generation_seconds":null})"));
   options.capacity = 3;
   CHECK(window_plan_json(options).error().code == Errc::out_of_range);
   options.capacity = std::uint64_t{1} << 60;

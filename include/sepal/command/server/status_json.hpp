@@ -1,4 +1,4 @@
-// The server's figures as JSON, for the status page (docs/operations/watch.md, "The status page").
+// The server's figures as JSON, for the status page and for programs (docs/operations/api.md).
 #pragma once
 
 #include <sepal/base/result.hpp>
