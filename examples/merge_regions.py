@@ -58,9 +58,11 @@ def merge_regions(client):
     stop, added = threading.Event(), []
     writer = threading.Thread(target=write_on, args=(stop, added))
     writer.start()
-    client.execute_command("BF.MERGE", "regions", len(REGIONS), *REGIONS)
-    stop.set()
-    writer.join()
+    try:
+        client.execute_command("BF.MERGE", "regions", len(REGIONS), *REGIONS)
+    finally:
+        stop.set()
+        writer.join()
     client.execute_command("BF.MIRROR", REGIONS[0], "OFF")
     lost = missing(client, "regions", added + [item for region in REGIONS for item in items[region]])
     if lost:
