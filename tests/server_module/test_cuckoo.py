@@ -143,7 +143,9 @@ class FileTest(CuckooTest):
         self.assertEqual(self.digests(client, has), before)
         self.check(client, has)
         for key in has:
-            client.pipeline([("CF.ADD", key, "new"), ("CF.DEL", key, "new")])
+            # A full filter refuses it. Then a removal could take an item that it has.
+            if client.pipeline([("CF.ADD", key, "new")]) == [1]:
+                self.assertEqual(client.call("CF.DEL", key, "new"), 1)
         self.check(client, has)
 
     def test_append_only_files_and_kills(self):
