@@ -27,7 +27,7 @@ class RestartTest(DaemonTest):
         self.assertEqual(ask(daemon, "BF.ADD", "big", "bob"), b":1")
         self.assertEqual(daemon.stop(), 0)
         daemon = self.start()
-        self.assertIn("loaded: filters=2", daemon.text())
+        self.assertIn("loaded: keys=2", daemon.text())
         self.assertEqual(ask(daemon, "BF.EXISTS", "users", "alice"), b":1")
         self.assertEqual(ask(daemon, "BF.EXISTS", "big", "bob"), b":1")
         self.assertEqual(ask(daemon, "BF.EXISTS", "big", "carol"), b":0")
@@ -60,7 +60,7 @@ class RestartTest(DaemonTest):
         self.assertGreater(created, 1000)
         self.assertEqual(daemon.stop(), 0)
         daemon = self.start("--maxmemory", "1mb")
-        self.assertIn("loaded: filters=%d" % created, daemon.text())
+        self.assertIn("loaded: keys=%d" % created, daemon.text())
 
     def test_a_save_over_the_limit_of_file_sizes_fails_and_the_next_one_succeeds(self):
         daemon = self.start()

@@ -69,7 +69,7 @@ class ServiceManagerTest(DaemonTest):
         ready = manager.wait_for("READY")
         self.assertEqual(manager.messages[ready]["READY"], "1")
         self.assertEqual(manager.messages[ready]["STATUS"],
-                         "Serves 0 filters at its start, on 127.0.0.1:%d" % daemon.port)
+                         "Serves 0 keys at its start, on 127.0.0.1:%d" % daemon.port)
         with Client.of(daemon) as client:
             client.call("BF.ADD", "a", "1")
         self.assertEqual(daemon.stop(), 0)
@@ -86,7 +86,7 @@ class ServiceManagerTest(DaemonTest):
         self.assertEqual(daemon.stop(), 0)
         manager, daemon = self.begin()
         ready = manager.messages[manager.wait_for("READY")]
-        self.assertIn("Serves 300 filters", ready["STATUS"])
+        self.assertIn("Serves 300 keys", ready["STATUS"])
 
     def test_an_abstract_name_is_reached(self):
         manager, daemon = self.begin(name="\0sepal-test-%d" % os.getpid())

@@ -1,7 +1,7 @@
 // The lines of the log. Each is an event: a fixed name, a sentence, and fields.
 //
-//     text    2026-11-25 10:00:00.000 info    save finished: filters=3 bytes=123 seconds=0.012
-//     JSON    {"time":"...","level":"info","event":"save_finished","message":"save finished","filters":3,...}
+//     text    2026-11-25 10:00:00.000 info    save finished: keys=3 bytes=123 seconds=0.012
+//     JSON    {"time":"...","level":"info","event":"save_finished","message":"save finished","keys":3,...}
 //
 // docs/operations/watch.md lists all events; a test compares that list with the sources. It finds them by
 // their form: the name is a literal, and each field is {"name", value}.

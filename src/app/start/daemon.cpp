@@ -348,7 +348,7 @@ Result<void> Daemon::load() {
   if (!report) return report.error();
   if (!report->name.empty())
     log::info("loaded", "loaded",
-              {{"filters", report->value_count},
+              {{"keys", report->value_count},
                {"bytes", report->bytes},
                {"seconds", seconds_since(start), 3},
                {"generation", report->name}});
@@ -364,7 +364,7 @@ Result<void> Daemon::load() {
   if (pages_ != nullptr) pages_->loaded();
   const std::string address = listening_text(listeners_);
   log::info("ready", "ready", {{"address", address}});
-  manager_.ready("Serves " + std::to_string(serving_->services.load.filters) + " filters at its start, on " +
+  manager_.ready("Serves " + std::to_string(serving_->services.load.keys) + " keys at its start, on " +
                  address);
   watchdog_.begin([this](std::function<void()> done) { serving_->server.ask_workers(std::move(done)); });
   return {};

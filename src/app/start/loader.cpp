@@ -69,7 +69,7 @@ Result<void> Loader::take(std::span<storage::LoadedValue> filters) {
     positions_.note(loaded, *loaded.value);
     // It was taken. After an error, the reader names the first filter that is left as the refused one.
     loaded.value = nullptr;
-    ++status_.filters;
+    ++status_.keys;
   }
   return {};
 }

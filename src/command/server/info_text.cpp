@@ -223,7 +223,7 @@ void append_persistence(const Context& context, const Durability& durability, In
   lines.number("rdb_current_bgsave_time_sec",
                save.running ? duration_cast<seconds>(save.running_for).count() : -1);
   lines.count("rdb_saves", save.saves_done).zeros({"rdb_last_cow_size", "rdb_last_load_keys_expired"});
-  lines.count("rdb_last_load_keys_loaded", load.filters);
+  lines.count("rdb_last_load_keys_loaded", load.keys);
   const bool journal_on = context.services.options.journal != keyspace::JournalPolicy::off;
   lines.count("aof_enabled", journal_on ? 1 : 0);
   lines.zeros({"aof_rewrite_in_progress", "aof_rewrite_scheduled"});
@@ -289,7 +289,7 @@ void append_sepal(const Context& context, const Durability& durability, InfoLine
   const Services& services = context.services;
   const auto& [save, journal] = durability;
   const ServerFacts& facts = services.control.facts();
-  lines.count("filters", services.keyspace.total_size());
+  lines.count("keys", services.keyspace.total_size());
   lines.count("filter_bytes", services.keyspace.memory_used())
       .count("filter_bytes_max", services.keyspace.memory_limit());
   const writers::Uploads::Summary uploads = services.uploads->summary();
@@ -322,7 +322,7 @@ void append_sepal(const Context& context, const Durability& durability, InfoLine
   const AdoptionStatus adoptions = services.adoptions.status();
   lines.line("transfer_running", adoptions.what).count("transfers_waiting", adoptions.waiting);
   lines.count("transfer_bytes", adoptions.bytes_done).count("transfer_bytes_total", adoptions.bytes_total);
-  lines.count("load_filters", services.load.filters).count("load_bytes", services.load.bytes_done);
+  lines.count("load_keys", services.load.keys).count("load_bytes", services.load.bytes_done);
   lines.number("load_milliseconds", services.load.duration.count());
   lines.count("monitors", services.monitors.count());
   lines.count("slowlog_entries", services.slow_log->size());

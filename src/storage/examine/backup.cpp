@@ -103,7 +103,7 @@ class DataCopy {
     if (!manifest) return manifest.error();
     report_.generation = folder_name();
     report_.saved_at = WallTime(std::chrono::milliseconds(manifest->taken_at));
-    report_.filters = manifest->filter_count;
+    report_.keys = manifest->filter_count;
     report_.items = manifest->item_count;
     cut_ = manifest->journal_position;
     if (auto made = disk_.make_directory(order_.into / folder_name()); !made) return made;

@@ -163,7 +163,7 @@ class Inspection {
     sink_(Fact("manifest")
               .number("generation", manifest->generation)
               .number("taken_at_milliseconds", manifest->taken_at)
-              .number("filters", manifest->filter_count)
+              .number("keys", manifest->filter_count)
               .number("items", manifest->item_count)
               .number("bytes", manifest->byte_count)
               .number("journal_position", manifest->journal_position)
@@ -174,7 +174,7 @@ class Inspection {
       sink_(Fact("file")
                 .text("name", listed.name)
                 .number("bytes", listed.byte_count)
-                .number("filters", listed.record_count)
+                .number("keys", listed.record_count)
                 .number("seal", listed.seal));
     for (const keyspace::Mirror& mirror : manifest->mirrors)
       sink_(Fact("mirror")
@@ -194,7 +194,7 @@ class Inspection {
     RecordReader records(reader, any_filter, meter, Bits::checked);
     const auto count = records.read_header();
     if (!count) return count.error();
-    sink_(Fact("filters").number("count", *count).number("bytes", byte_count_));
+    sink_(Fact("keys").number("count", *count).number("bytes", byte_count_));
     for (std::uint64_t i = 0; i < *count; ++i) {
       const auto loaded = records.read_record();
       if (!loaded) return loaded.error();

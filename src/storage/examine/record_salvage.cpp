@@ -36,7 +36,7 @@ Result<void> RecordSalvage::run(const format::ListedFile* listed, const Take& ta
   const std::uint64_t expected = listed != nullptr ? listed->record_count : count ? *count : 0;
   if (found_ < expected)
     lose(damaged_at(byte_count_, std::to_string(expected - found_) + " of its " + std::to_string(expected) +
-                                     " filters are missing"));
+                                     " keys are missing"));
   // Another file, or an older one, may be whole in itself. A seal is compared only if every checksum was read
   // in order; else it cannot be right.
   if (whole_ && listed != nullptr && found_ == expected)

@@ -55,7 +55,7 @@ Result<FilterFile> read_only_record(SealedReader& reader, const value::Limits& l
   if (!count) return count.error();
   // No damage: a pack of a generation may be a file that is whole. It is just no file to import.
   if (*count != 1)
-    return fail(Errc::out_of_range, "holds " + std::to_string(*count) + " filters instead of one");
+    return fail(Errc::out_of_range, "holds " + std::to_string(*count) + " keys instead of one");
   auto loaded = records.read_record();
   if (!loaded) return loaded.error();
   if (reader.remaining() != 0) return damaged_at(reader.offset(), "something stands behind its filter");

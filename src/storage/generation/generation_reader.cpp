@@ -249,7 +249,7 @@ Result<void> check_size(std::uint64_t byte_count, const format::ListedFile& list
 
 Result<void> check_count(std::uint64_t record_count, const format::ListedFile& listed) {
   if (record_count == listed.record_count) return {};
-  return damaged_at(0, "its count of filters is not that of the MANIFEST");
+  return damaged_at(0, "its count of keys is not that of the MANIFEST");
 }
 
 Result<void> check_seal(std::uint64_t seal, const format::ListedFile& listed) {

@@ -276,7 +276,7 @@ class Saver::Implementation {
     const Cut cut = take_whole_cut();
     log::write(log_level_, "save_started", "save started",
                {{"reason", order.reason},
-                {"filters", cut.snapshot.entries.size()},
+                {"keys", cut.snapshot.entries.size()},
                 {"gate_seconds", cut.gate_seconds, 6},
                 {"seconds", seconds_between(start, steady_now()), 3}});
     SaveWatch watch(steady_now());
@@ -429,7 +429,7 @@ class Saver::Implementation {
   void log(const Result<GenerationReport>& report, const Order& order, double seconds) const {
     if (report) {
       log::write(log_level_, "save_finished", "save finished",
-                 {{"filters", report->value_count},
+                 {{"keys", report->value_count},
                   {"bytes", report->bytes},
                   {"linked_bytes", report->linked_bytes},
                   {"seconds", seconds, 3},

@@ -49,7 +49,7 @@ void print(const storage::CopyReport& copy) {
   if (copy.generation.empty()) {
     std::puts("data     nothing has been saved yet; all changes are in the journal");
   } else {
-    std::printf("data     %llu %s, with %llu items, saved at %s\n", wide(copy.filters),
+    std::printf("data     %llu %s, with %llu items, saved at %s\n", wide(copy.keys),
                 value::words_of_kinds().c_str(), wide(copy.items), time_text(copy.saved_at).c_str());
   }
   std::printf("journal  %s of files, which have the changes since that save began\n",

@@ -212,7 +212,7 @@ TEST_CASE("INFO persistence shows the progress and the expected time of the load
   auto& load = world.services.load;
   CHECK(has(world.send({"INFO", "persistence"}), "loading:0\r\nasync_loading:0\r\n"));
   CHECK_FALSE(has(world.send({"INFO", "persistence"}), "loading_"));
-  load = {.running = true, .started = world.now, .filters = 3};
+  load = {.running = true, .started = world.now, .keys = 3};
   std::string text = world.send({"INFO", "persistence"});
   CHECK(has(text, "loading:1\r\nasync_loading:0\r\n"));
   CHECK(has(text, "loading_start_time:1700000000\r\n"));

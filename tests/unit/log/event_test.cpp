@@ -9,19 +9,19 @@ using log::Format;
 
 TEST_CASE("a line of text is a sentence and its fields") {
   CHECK(log::body_of(Format::text, "save_finished", "save finished",
-                     {{"filters", 3u}, {"seconds", 0.0126, 3}, {"linked", true}, {"generation", "g-1"}}) ==
-        "save finished: filters=3 seconds=0.013 linked=true generation=g-1");
+                     {{"keys", 3u}, {"seconds", 0.0126, 3}, {"linked", true}, {"generation", "g-1"}}) ==
+        "save finished: keys=3 seconds=0.013 linked=true generation=g-1");
   CHECK(log::body_of(Format::text, "e", "nothing more", {}) == "nothing more");
 }
 
 TEST_CASE("a line of JSON has the fields as members") {
   CHECK(log::body_of(Format::json, "save_finished", "save finished",
-                     {{"filters", ~std::uint64_t{0}},
+                     {{"keys", ~std::uint64_t{0}},
                       {"seconds", 0.0126, 3},
                       {"percent", 1e300 * 1e300, 1},
                       {"linked", false},
                       {"reason", std::string("a \"b\"")}}) ==
-        R"("event":"save_finished","message":"save finished","filters":18446744073709551615,"seconds":0.013,)"
+        R"("event":"save_finished","message":"save finished","keys":18446744073709551615,"seconds":0.013,)"
         R"("percent":null,"linked":false,"reason":"a \"b\""})");
 }
 

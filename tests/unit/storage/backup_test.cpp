@@ -45,7 +45,7 @@ TEST_CASE("a copy of a stopped directory verifies, loads, and says what it has")
   const auto report = copy(disk);
   REQUIRE(report);
   CHECK(report->generation == "generation-000000000001");
-  CHECK(report->filters == 2);
+  CHECK(report->keys == 2);
   CHECK(report->items == 150);
   CHECK(report->saved_at == test::some_time);
   CHECK(report->linked_bytes == 0);

@@ -253,7 +253,7 @@ TEST_CASE("a wrong database number, a wrong magic and wrong counts are refused")
   CHECK(mentions(magic, "is damaged at offset 32: no record begins here"));
   const Error count = refused_record(
       [](Bytes& pack) { pack[offsetof(format::FilterFileHeader, record_count)] = std::byte{1}; });
-  CHECK(mentions(count, "count of filters"));
+  CHECK(mentions(count, "count of keys"));
   const Error behind = refused_record([](Bytes& pack) { pack.push_back(std::byte{0}); });
   CHECK(mentions(behind, "something stands behind its last filter"));
 }

@@ -146,10 +146,10 @@ TEST_CASE("inspect prints what each kind of file holds") {
   const auto manifest = inspected(directory.files, folder + "MANIFEST");
   REQUIRE(manifest.size() == 3);
   CHECK(contains(manifest[0], "manifest generation=1 "));
-  CHECK(contains(manifest[0], "filters=3 items=19 "));
+  CHECK(contains(manifest[0], "keys=3 items=19 "));
   CHECK(contains(manifest[1], "file name=\"pack-0\""));
   const auto pack = inspected(directory.files, folder + "pack-0");
-  CHECK(contains(pack[0], "filters count=2"));
+  CHECK(contains(pack[0], "keys count=2"));
   const auto grown = std::find_if(pack.begin(), pack.end(),
                                   [](const std::string& line) { return contains(line, "key=\"grown\""); });
   REQUIRE(grown != pack.end());
@@ -281,9 +281,9 @@ TEST_CASE("salvage reports a whole file that is not the one of its generation") 
   };
   CHECK(told(folder + "pack-0 is damaged at offset ") == std::ssize(lost));
   CHECK(told("its checksums are not those that the MANIFEST sealed") == (grown_items == 0 ? 0 : 1));
-  CHECK(told("1 of its 2 filters are missing") == (grown_items == 0 ? 1 : 0));
+  CHECK(told("1 of its 2 keys are missing") == (grown_items == 0 ? 1 : 0));
   CHECK(told("and should have") == (grown_items == 0 ? 1 : 0));
-  CHECK(told("its count of filters is not that of the MANIFEST") == (grown_items == 0 ? 1 : 0));
+  CHECK(told("its count of keys is not that of the MANIFEST") == (grown_items == 0 ? 1 : 0));
 }
 
 TEST_CASE("salvage reports the MANIFEST of another generation") {

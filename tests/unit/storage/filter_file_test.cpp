@@ -211,7 +211,7 @@ TEST_CASE("a file of several filters is refused, and not called damaged") {
   const auto refused = verify_filter_file(disk, "data/generation-000000000001/pack-0", {});
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::out_of_range);
-  CHECK(refused.error().detail == "data/generation-000000000001/pack-0 holds 2 filters instead of one");
+  CHECK(refused.error().detail == "data/generation-000000000001/pack-0 holds 2 keys instead of one");
 }
 
 TEST_CASE("the seed of a data directory is read without opening it") {

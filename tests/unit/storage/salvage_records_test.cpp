@@ -229,7 +229,7 @@ TEST_CASE("salvage counts the filters that a cut file lacks") {
     Pack cut = pack;
     cut.records.resize(kept);
     const Salvaged salvaged = salvage(directory, cut.text());
-    CHECK(salvaged.told(std::to_string(keys.size() - kept) + " of its 7 filters are missing") == 1);
+    CHECK(salvaged.told(std::to_string(keys.size() - kept) + " of its 7 keys are missing") == 1);
     CHECK(salvaged.loaded.filters.size() + salvaged.loaded.strings.size() ==
           kept - (damaged && kept > 2 ? 1 : 0));
   }

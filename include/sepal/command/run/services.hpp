@@ -208,7 +208,7 @@ struct LoadStatus {
   bool running = false;
   WallTime started{};
   std::chrono::milliseconds duration{0};  // so far
-  std::uint64_t filters = 0;              // so far
+  std::uint64_t keys = 0;                 // so far
   std::uint64_t bytes_done = 0;
   std::uint64_t bytes_total = 0;
 };

@@ -38,7 +38,7 @@ struct CopyOrder {
 struct CopyReport {
   std::string generation;  // empty: nothing has been saved yet
   WallTime saved_at{};     // the cut of the generation
-  std::uint64_t filters = 0;
+  std::uint64_t keys = 0;
   std::uint64_t items = 0;          // of the generation
   std::uint64_t bytes = 0;          // in all files
   std::uint64_t linked_bytes = 0;   // of these, in files that were linked
