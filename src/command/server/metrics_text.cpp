@@ -165,21 +165,25 @@ void export_memory(const Services& services, Exposition& to) {
   std::uint64_t script_bytes = services.scripts->library.byte_count();
   for (const auto& bytes : services.scripts->memory_bytes) script_bytes += bytes;
   const writers::Uploads::Summary uploads = services.uploads->summary();
-  to.gauge("sepal_memory_bytes", "Memory in use, by purpose; uploads are part of filters")
+  to.gauge("sepal_memory_bytes", "Memory in use, by purpose; no byte is counted twice")
       .sample({{"purpose", "filters"}}, keyspace.memory_used())
-      .sample({{"purpose", "uploads"}}, uploads.byte_count)
       .sample({{"purpose", "replies"}}, services.buffers.replies())
       .sample({{"purpose", "requests"}}, services.buffers.requests())
-      .sample({{"purpose", "scripts"}}, script_bytes)
-      .sample({{"purpose", "process"}}, services.control.usage().resident_bytes);
-  to.gauge("sepal_memory_max_bytes", "Limits of the memory, by purpose; 0: no limit")
+      .sample({{"purpose", "scripts"}}, script_bytes);
+  to.gauge("sepal_memory_max_bytes",
+           "Limits of the memory, by purpose; clients: replies and requests together; 0: no limit")
       .sample({{"purpose", "filters"}}, keyspace.memory_limit())
-      .sample({{"purpose", "replies"}}, services.options.clients_memory_max)
-      .sample({{"purpose", "scripts"}}, services.options.script_memory_max * services.workers.size())
-      .sample({{"purpose", "process"}}, keyspace.options().machine_bytes);
+      .sample({{"purpose", "clients"}}, services.options.clients_memory_max)
+      .sample({{"purpose", "scripts"}}, services.options.script_memory_max * services.workers.size());
+  to.gauge("sepal_process_resident_memory_bytes", "Memory that the whole process takes",
+           services.control.usage().resident_bytes);
+  to.gauge("sepal_machine_memory_bytes", "Memory that the machine or the container has; 0: not known",
+           keyspace.options().machine_bytes);
   to.gauge("sepal_memory_peak_bytes", "The most memory that filters and keys have taken",
            keyspace.memory_peak());
   to.gauge("sepal_uploads", "Filters that clients are uploading", uploads.count);
+  to.gauge("sepal_upload_bytes", "Memory that uploads take; it is part of that of filters",
+           uploads.byte_count);
   to.gauge("sepal_uploads_max", "Filters that clients may upload at a time", services.options.uploads_max);
 }
 

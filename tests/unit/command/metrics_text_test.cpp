@@ -1,5 +1,8 @@
 #include <sepal/command/server/metrics_text.hpp>
 
+#include <set>
+#include <string>
+
 #include "support/catch.hpp"
 #include "world.hpp"
 
@@ -57,7 +60,19 @@ TEST_CASE("the metrics have limits beside what they limit") {
   const std::string text = metrics_of(world);
   CHECK(has_line(text, "sepal_connections_max 77"));
   CHECK(has_line(text, "sepal_rejections_total{reason=\"maxclients\"} 5"));
-  CHECK(has_line(text, "sepal_memory_max_bytes{purpose=\"replies\"} 1342177280"));
+  CHECK(has_line(text, "sepal_memory_max_bytes{purpose=\"clients\"} 1342177280"));
+}
+
+TEST_CASE("the purposes of memory are parts of one sum, and what holds them or lies in one is apart") {
+  World world;
+  const std::string text = metrics_of(world);
+  std::set<std::string> purposes;
+  const std::string before = "\nsepal_memory_bytes{purpose=\"";
+  for (std::size_t at = text.find(before); at != std::string::npos; at = text.find(before, at + 1))
+    purposes.insert(text.substr(at + before.size(), text.find('"', at + before.size()) - at - before.size()));
+  CHECK(purposes == std::set<std::string>{"filters", "replies", "requests", "scripts"});
+  CHECK(has_line(text, "sepal_upload_bytes 0"));
+  CHECK(text.find("\nsepal_process_resident_memory_bytes ") != std::string::npos);
 }
 
 TEST_CASE("the metrics tell how long clients are still paused") {
