@@ -80,7 +80,7 @@ class PagesTest(HttpTest):
             self.assertEqual(told["sepal_filter_adds_total" + big], told["sepal_filter_items" + big])
             items = told["sepal_filter_items" + big]
             self.assertAlmostEqual(told["sepal_filter_items_estimated" + big], items, delta=0.05 * items)
-            self.assertEqual(told["sepal_filter_false_positive_ratio_asked" + big], 0.01)
+            self.assertEqual(told["sepal_filter_false_positive_asked_ratio" + big], 0.01)
             self.assertEqual(told['sepal_command_calls_total{command="bf.add"}'], 1000)
             self.assertEqual(told["sepal_connections"], 1)
             self.assertEqual(told["sepal_connections_max"], 99)

@@ -104,7 +104,7 @@ void export_traffic(const Services& services, Exposition& to) {
   to.counter("sepal_errors", "Error replies, by their first word");
   // A script may begin an error with a word of its own, which need not be UTF-8.
   for (const auto& [word, count] : error_counts(services))
-    to.sample({{"kind", metrics::printable(word)}}, count);
+    to.sample({{"error", metrics::printable(word)}}, count);
   to.counter("sepal_items_looked_up", "Items that clients have looked up", sum(&WorkerStats::items_asked));
   to.counter("sepal_items_found", "Items that were looked up and present", sum(&WorkerStats::items_found));
   to.counter("sepal_items_added", "Items that were added and new", sum(&WorkerStats::items_added));
@@ -259,7 +259,7 @@ constexpr FilterFamily filter_families[] = {
      [](Seen filter) -> Known { return filter.fill; }},
     {"sepal_filter_false_positive_ratio", "How often a filter says maybe for an absent item, now",
      [](Seen filter) -> Known { return filter.false_positive_rate; }},
-    {"sepal_filter_false_positive_ratio_asked", "The rate that a filter was created with",
+    {"sepal_filter_false_positive_asked_ratio", "The rate that a filter was created with",
      [](Seen filter) -> Known { return filter.rate_asked; }},
     {"sepal_filter_scales", "1 if a full filter grows, 0 if it then refuses items",
      [](Seen filter) -> Known { return filter.expansion != 0 ? 1 : 0; }},

@@ -42,7 +42,7 @@ TEST_CASE("the metrics tell what clients asked and how it went") {
   CHECK(has_line(text, "sepal_command_calls_total{command=\"bf.add\"} 1"));
   CHECK(has_line(text, "sepal_command_rejected_total{command=\"bf.add\"} 1"));
   CHECK(has_line(text, "sepal_command_failed_total{command=\"bf.info\"} 1"));
-  CHECK(has_line(text, "sepal_errors_total{kind=\"ERR\"} 2"));
+  CHECK(has_line(text, "sepal_errors_total{error=\"ERR\"} 2"));
   CHECK(has_line(text, "sepal_items_added_total 1"));
   CHECK(has_line(text, "sepal_items_looked_up_total 3"));
   CHECK(has_line(text, "sepal_items_found_total 1"));
@@ -154,8 +154,8 @@ TEST_CASE("the metrics of filters leave out counts that a filter does not have")
   CHECK(text.find("sepal_filter_lookups_total{database=\"0\"") == std::string::npos);
   CHECK(has_line(text, "sepal_filter_info{database=\"3\",key=\"big\",kind=\"bloom\"} 1"));
   CHECK(has_line(text, "sepal_filter_info{database=\"0\",key=\"small\",kind=\"redisbloom_cuckoo\"} 1"));
-  CHECK(has_line(text, "sepal_filter_false_positive_ratio_asked{database=\"3\",key=\"big\"} 0.125"));
-  CHECK(text.find("sepal_filter_false_positive_ratio_asked{database=\"0\"") == std::string::npos);
+  CHECK(has_line(text, "sepal_filter_false_positive_asked_ratio{database=\"3\",key=\"big\"} 0.125"));
+  CHECK(text.find("sepal_filter_false_positive_asked_ratio{database=\"0\"") == std::string::npos);
   CHECK(has_line(text, "sepal_filter_items_removed{database=\"0\",key=\"small\"} 5"));
   CHECK(text.find("sepal_filter_items_removed{database=\"3\"") == std::string::npos);
 }
