@@ -310,7 +310,8 @@ void append_sepal(const Context& context, const Durability& durability, InfoLine
   lines.line("journal_policy", name_of(services.options.journal)).count("journal_position", journal.position);
   lines.count("journal_since_save", journal.position - save.journal_position);
   lines.count("journal_synced_position", journal.synced_position).count("journal_bytes", journal.bytes);
-  lines.count("journal_syncs", journal.syncs).count("journal_failed_syncs", journal.failed_syncs);
+  lines.count("journal_syncs", journal.syncs + journal.failed_syncs)
+      .count("journal_syncs_failed", journal.failed_syncs);
   lines.count("journal_refusing", journal.accepting ? 0 : 1).line("journal_refusal", journal.refusal);
   const DiskStatus disk = services.persistence.disk_status();
   lines.count("journal_waiting_for_save", journal.waits_for_save ? 1 : 0);

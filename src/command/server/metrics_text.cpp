@@ -203,7 +203,8 @@ void export_journal(const Services& services, Exposition& to) {
            journal.position - std::min(journal.position, journal.synced_position));
   to.counter("sepal_journal_recorded_bytes", "Bytes that were recorded, in the history of the data directory",
              journal.position);
-  to.counter("sepal_journal_syncs", "Syncs of the journal", journal.syncs);
+  to.counter("sepal_journal_syncs", "Syncs of the journal, those that failed as well",
+             journal.syncs + journal.failed_syncs);
   to.counter("sepal_journal_syncs_failed", "Syncs of the journal that failed", journal.failed_syncs);
   to.gauge("sepal_adopted_bytes", "Files that the journal names", disk.adopted_bytes);
   to.gauge("sepal_disk_reserve_bytes", "Room that is kept for a full disk", disk.reserve_bytes);
@@ -211,7 +212,8 @@ void export_journal(const Services& services, Exposition& to) {
 
 void export_saves(const Services& services, const MetricsMoment& moment, Exposition& to) {
   const SaveStatus save = services.persistence.status();
-  to.counter("sepal_saves", "Saves that ended well", save.saves_done);
+  to.counter("sepal_saves", "Saves that ended, those that failed as well",
+             save.saves_done + save.saves_failed);
   to.counter("sepal_saves_failed", "Saves that failed", save.saves_failed);
   to.gauge("sepal_save_ok", "1 if the last save ended well, or none has ended yet", save.last_ok);
   to.gauge("sepal_save_running", "1 while a save runs", save.running);

@@ -195,7 +195,7 @@ TEST_CASE("INFO shows the state of the journal") {
   const std::string sepal = world.send({"INFO", "sepal"});
   CHECK(has(sepal, "journal_policy:everysec\r\njournal_position:500\r\njournal_since_save:100\r\n"));
   CHECK(has(sepal, "journal_synced_position:450\r\njournal_bytes:8192\r\n"));
-  CHECK(has(sepal, "journal_syncs:3\r\njournal_failed_syncs:1\r\njournal_refusing:0\r\n"));
+  CHECK(has(sepal, "journal_syncs:4\r\njournal_syncs_failed:1\r\njournal_refusing:0\r\n"));
 
   world.journal.state.accepting = false;
   world.journal.state.refusal = "no space left";

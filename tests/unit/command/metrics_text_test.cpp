@@ -85,18 +85,22 @@ TEST_CASE("the metrics tell how long clients are still paused") {
 
 TEST_CASE("the metrics tell how saves and the journal are") {
   World world;
+  world.journal.state.syncs = 5;
+  world.journal.state.failed_syncs = 2;
   world.persistence.state.saves_done = 2;
   world.persistence.state.saves_failed = 1;
   world.persistence.state.last_ok = false;
   world.persistence.state.last_success = world.now - 90s;
   world.persistence.state.last_duration = 1500ms;
   const std::string text = metrics_of(world);
-  CHECK(has_line(text, "sepal_saves_total 2"));
+  CHECK(has_line(text, "sepal_saves_total 3"));
   CHECK(has_line(text, "sepal_saves_failed_total 1"));
   CHECK(has_line(text, "sepal_save_ok 0"));
   CHECK(has_line(text, "sepal_save_age_seconds 90"));
   CHECK(has_line(text, "sepal_save_duration_seconds 1.5"));
   CHECK(has_line(text, "sepal_journal_accepting 1"));
+  CHECK(has_line(text, "sepal_journal_syncs_total 7"));
+  CHECK(has_line(text, "sepal_journal_syncs_failed_total 2"));
 }
 
 TEST_CASE("the durations of a command are a histogram whose last bucket has all calls") {
