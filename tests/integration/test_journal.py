@@ -170,7 +170,7 @@ class JournalTest(DaemonTest):
             client.call("CONFIG", "SET", "appendonly", "yes")
             self.assertEqual(client.info()["aof_enabled"], "1")
             # A save begins by itself, and writes the items that were added without a record.
-            self.eventually("no save", lambda: int(client.info()["changes_since_save"]) == 0)
+            self.eventually("no save", lambda: int(client.info()["changes_unsaved"]) == 0)
             client.call("BF.ADD", "k", "after")
         daemon.kill()
         self.assertEqual(self.known("before", "meanwhile", "after", "never"), ["before", "meanwhile", "after"])

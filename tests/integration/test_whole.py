@@ -221,7 +221,7 @@ class WholeTest(DaemonTest):
         def look():
             info = watching.info("sepal")
             # The size is known a moment after the start of the import, when its file is open.
-            runs[:] = [info["transfer_running"] == "import" and int(info["transfer_bytes_total"]) > 0]
+            runs[:] = [info["transfer_running"] == "import" and int(info["transfer_size_bytes"]) > 0]
             return runs[0] or watching.call("EXISTS", "users")
 
         self.eventually("no import runs", look)

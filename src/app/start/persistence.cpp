@@ -210,7 +210,7 @@ Result<std::uint64_t> Persistence::replay(Loader& loader, const storage::Generat
 
 // The keyspace counts what it changes itself. The workers count what values count (KindRow::changes) when
 // requests change them in the shared gate. An add that lets a filter grow is in both: a save asks only
-// whether the sum has grown. INFO shows the growth as changes_since_save.
+// whether the sum has grown. INFO shows the growth as changes_unsaved.
 std::uint64_t Persistence::changes() const {
   std::uint64_t sum = keyspace_->changes();
   for (const command::WorkerStats& stats : workers_)

@@ -302,7 +302,7 @@ void append_sepal(const Context& context, const Durability& durability, InfoLine
   std::uint64_t refused = 0;
   for (const Rejection& one : refused_adds(services)) refused += one.count;
   lines.count("adds_refused", refused);
-  lines.count("request_batches", sum_of(context.services, &WorkerStats::batches));
+  lines.count("batches", sum_of(context.services, &WorkerStats::batches));
   lines.count("workers", facts.worker_count).line("data_directory", facts.data_directory);
   lines.count("mirrors", services.keyspace.mirrors().size());
   lines.count("mirrors_broken", services.keyspace.mirrors().broken_count());
@@ -312,17 +312,17 @@ void append_sepal(const Context& context, const Durability& durability, InfoLine
   lines.count("journal_synced_position", journal.synced_position).count("journal_bytes", journal.bytes);
   lines.count("journal_syncs", journal.syncs + journal.failed_syncs)
       .count("journal_syncs_failed", journal.failed_syncs);
-  lines.count("journal_refusing", journal.accepting ? 0 : 1).line("journal_refusal", journal.refusal);
+  lines.count("journal_accepting", journal.accepting ? 1 : 0).line("journal_refusal", journal.refusal);
   const DiskStatus disk = services.persistence.disk_status();
-  lines.count("journal_waiting_for_save", journal.waits_for_save ? 1 : 0);
-  lines.count("journal_size_max", disk.journal_bytes_max).count("adopted_bytes", disk.adopted_bytes);
+  lines.count("journal_waits_for_save", journal.waits_for_save ? 1 : 0);
+  lines.count("journal_bytes_max", disk.journal_bytes_max).count("adopted_bytes", disk.adopted_bytes);
   lines.count("disk_reserve_bytes", disk.reserve_bytes);
-  lines.count("changes_since_save", save.changes_since).count("save_running", save.running ? 1 : 0);
+  lines.count("changes_unsaved", save.changes_since).count("save_running", save.running ? 1 : 0);
   lines.real("save_progress", save.progress, 3).count("save_last_bytes", save.last_bytes);
   lines.number("save_last_milliseconds", save.last_duration.count()).line("save_last_error", save.last_error);
   const AdoptionStatus adoptions = services.adoptions.status();
   lines.line("transfer_running", adoptions.what).count("transfers_waiting", adoptions.waiting);
-  lines.count("transfer_bytes", adoptions.bytes_done).count("transfer_bytes_total", adoptions.bytes_total);
+  lines.count("transfer_bytes", adoptions.bytes_done).count("transfer_size_bytes", adoptions.bytes_total);
   lines.count("load_keys", services.load.keys).count("load_bytes", services.load.bytes_done);
   lines.number("load_milliseconds", services.load.duration.count());
   lines.count("monitors", services.monitors.count());

@@ -195,12 +195,12 @@ TEST_CASE("INFO shows the state of the journal") {
   const std::string sepal = world.send({"INFO", "sepal"});
   CHECK(has(sepal, "journal_policy:everysec\r\njournal_position:500\r\njournal_since_save:100\r\n"));
   CHECK(has(sepal, "journal_synced_position:450\r\njournal_bytes:8192\r\n"));
-  CHECK(has(sepal, "journal_syncs:4\r\njournal_syncs_failed:1\r\njournal_refusing:0\r\n"));
+  CHECK(has(sepal, "journal_syncs:4\r\njournal_syncs_failed:1\r\njournal_accepting:1\r\n"));
 
   world.journal.state.accepting = false;
   world.journal.state.refusal = "no space left";
   CHECK(has(world.send({"INFO", "persistence"}), "aof_last_write_status:err\r\n"));
-  CHECK(has(world.send({"INFO", "sepal"}), "journal_refusing:1\r\njournal_refusal:no space left\r\n"));
+  CHECK(has(world.send({"INFO", "sepal"}), "journal_accepting:0\r\njournal_refusal:no space left\r\n"));
   world.options.journal = sepal::keyspace::JournalPolicy::off;
   const std::string off = world.send({"INFO", "persistence"});
   CHECK(has(off, "aof_enabled:0\r\n"));
@@ -279,7 +279,7 @@ TEST_CASE("INFO shows the transfer under way") {
   world.adoptions.state = {.waiting = 2, .what = "import", .bytes_done = 5, .bytes_total = 9};
   const std::string info = world.send({"INFO", "sepal"});
   for (const char* const line : {"transfer_running:import\r\n", "transfers_waiting:2\r\n",
-                                 "transfer_bytes:5\r\n", "transfer_bytes_total:9\r\n"})
+                                 "transfer_bytes:5\r\n", "transfer_size_bytes:9\r\n"})
     CHECK(has(info, line));
 }
 
