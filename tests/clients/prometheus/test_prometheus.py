@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import threading
@@ -27,8 +28,36 @@ CONFIGURATION = ROOT / "docs" / "prometheus.yml"
 OPERATIONS = ROOT / "docs" / "operations"
 DOCUMENTED_WEB = "127.0.0.1:9122"
 SCRAPE_SECONDS = 1
+METRICS = ROOT / "docs" / "operations" / "watch.md"
+# Labels whose values the document lists.
+LISTED = ("kind", "mode", "purpose", "reason", "state")
 # Fields of INFO that the documents name, and that look like metrics.
 INFO_FIELDS = {"sepal_version"}
+
+
+def documented_metrics():
+    """Of each metric in the table of the document: the names of its labels, for each time that it stands there."""
+    table = re.search(r"<!-- metrics -->\n(.*?)<!-- /metrics -->", METRICS.read_text(encoding="utf-8"), re.S).group(1)
+    found = {}
+    for row in table.splitlines()[2:]:
+        for name, labels in re.findall(r"`(\w+)(?:\{([^}]*)\})?`", row.split(" | ")[0]):
+            found.setdefault(name, []).append(tuple(labels.split(", ")) if labels else ())
+    return found
+
+
+def told_metrics(text):
+    """Of each metric that has a sample: the names of its labels, each order of them once; and the values of each label."""
+    histograms = re.findall(r"^# TYPE (\w+) histogram$", text, re.M)
+    found, values = {}, {}
+    for name, labels in re.findall(r"^(\w+)(?:\{(.*)\})? \S+$", text, re.M):
+        family = re.sub(r"_(bucket|sum|count)$", "", name)
+        pairs = re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels)
+        if family in histograms:
+            name, pairs = family, [pair for pair in pairs if pair[0] != "le"]
+        found.setdefault(name, set()).add(tuple(label for label, _ in pairs))
+        for label, value in pairs:
+            values.setdefault(label, set()).add(value)
+    return {name: sorted(labels) for name, labels in found.items()}, values
 
 
 class PrometheusTest(DaemonTest):
@@ -133,6 +162,32 @@ class PrometheusTest(DaemonTest):
             named = set(re.findall(r"\bsepal_\w+", text)) - INFO_FIELDS
             self.assertGreater(len(named), 5)
             self.assertEqual(named - told, set())
+
+    def test_the_document_has_every_metric_with_its_labels_and_no_other(self):
+        daemon = self.start_with_web()
+        theirs = struct.pack("<4Q3H", 64, 64, 5, 1, 2, 20, 1)  # the head of a cuckoo filter of RedisBloom: 64 buckets of 2 slots
+        with Client.of(daemon) as client:
+            self.fill(client)
+            client.call("CF.INSERT", "cuckoo", "ITEMS", *range(100))
+            client.call("CF.DEL", "cuckoo", 1)
+            client.call("CF.LOADCHUNK", "theirs", 1, theirs)
+            client.call("CF.LOADCHUNK", "theirs", 64 * 2 + 1, b"\x07\x00" * 64)
+            client.call("BF.RESERVE", "window", "0.01", 1000, "WINDOW", 3600)
+            client.call("BF.RESERVE", "target", "0.01", 1_000_000)
+            client.call("BF.MIRROR", "big", "target")
+            client.call("SET", "string", "value", "EX", 1000)
+            client.call("BF.MADD", "big", *range(1000))
+        big = b'sepal_filter_full_in_seconds{database="0",key="big"}'
+        self.eventually("no filter is told", lambda: big in self.scrape("*/*") and b'kind="redisbloom_cuckoo"' in self.scrape("*/*"))
+        told, values = told_metrics(self.scrape("*/*").decode())
+        self.assertGreater(len(told), 80)
+        documented = documented_metrics()
+        wrong = {name: (documented.get(name), told.get(name)) for name in documented | told if documented.get(name) != told.get(name)}
+        self.assertEqual(wrong, {}, "the document, and what is told")
+        self.assertEqual(values["kind"], {"bloom", "cuckoo", "redisbloom_cuckoo", "window"})
+        text = METRICS.read_text(encoding="utf-8")
+        for label in LISTED:
+            self.assertEqual({value for value in values[label] if "`%s`" % value not in text}, set(), label)
 
     def test_prometheus_has_data_for_each_query_of_the_dashboard(self):
         daemon = self.start_with_web("--maxmemory", "1gb")
