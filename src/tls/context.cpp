@@ -106,6 +106,14 @@ std::int64_t seconds_since_1970(const ASN1_TIME* time) {
   return ASN1_TIME_to_tm(time, &parts) == 1 ? std::int64_t{timegm(&parts)} : 0;
 }
 
+// As RFC 3339 has it; empty if it is no time.
+std::string text_of(const ASN1_TIME* time) {
+  std::tm parts{};
+  if (ASN1_TIME_to_tm(time, &parts) != 1) return {};
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
 Certificate describe(const X509* certificate) {
   // For the log only: what cannot be read stays empty, and is no error.
   Certificate described;
@@ -113,9 +121,8 @@ Certificate describe(const X509* certificate) {
   if (certificate == nullptr || memory == nullptr) return described;
   X509_NAME_print_ex(memory, X509_get_subject_name(certificate), 0, XN_FLAG_ONELINE & ~ASN1_STRFLGS_ESC_MSB);
   described.subject = text_of(memory);
-  ASN1_TIME_print(memory, X509_get0_notAfter(certificate));
-  described.not_after = text_of(memory);
   BIO_free(memory);
+  described.not_after = text_of(X509_get0_notAfter(certificate));
   BIGNUM* const number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr);
   char* const digits = number == nullptr ? nullptr : BN_bn2hex(number);
   if (digits != nullptr) described.serial = digits;

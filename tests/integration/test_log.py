@@ -113,7 +113,7 @@ class LogTest(DaemonTest):
         self.assertLess(len(daemon.log) - before, 100)
 
     def test_each_line_of_json_is_an_event_with_fields(self):
-        daemon = self.start_with_file("--log-format", "json", "--requirepass", 'a "b" \\ c')
+        daemon = self.start_with_file("--log-format", "json", "--requirepass", 'a "b" \\ c', "--http-port", str(free_port()))
         with socket.create_connection(("127.0.0.1", self.port_in_log())) as connection:
             connection.sendall(encode("AUTH", 'a "b" \\ c') +
                                encode("EVAL", "redis.log(redis.LOG_WARNING, 'one\\ntwo \\27[2J \\255')", "0"))
@@ -130,6 +130,8 @@ class LogTest(DaemonTest):
         self.assertEqual(by_event["stopped"]["level"], "info")
         self.assertIsInstance(by_event["stopped"]["seconds"], float)
         self.assertEqual(by_event["script_says"]["level"], "warning")
+        self.assertIs(by_event["listening_for_http"]["tls"], False)
+        self.assertEqual(by_event["memory_shared"]["workers"], by_event["starting"]["workers"])
         self.assertNotIn('a "b"', self.log.read_text())
 
     def port_in_log(self):
@@ -153,6 +155,12 @@ class LogTest(DaemonTest):
         for name, (levels, fields) in found.items():
             self.assertEqual(documented[name][1], fields, name)
             self.assertTrue(levels <= documented[name][0], name)
+
+    def test_no_field_has_a_truth_as_text(self):
+        for file in sorted((ROOT / "src").rglob("*.cpp")):
+            for call in re.findall(r"\blog::(?:debug|info|warn|error|write)\((.*?)\);", file.read_text(encoding="utf-8"), re.S):
+                self.assertNotRegex(call, r'\{"[a-z_]+",\s*(?:[^{}]*[?:] *)?"(?:yes|no|true|false|on|off)"', file)
+                self.assertNotRegex(call, r'\{"[a-z_]+",\s*name_of\(', file)
 
     def test_only_the_module_log_writes_lines(self):
         for file in sorted((ROOT / "src").rglob("*.cpp")):

@@ -82,7 +82,7 @@ class StrangersTest(DaemonTest):
         # Clients with a certificate of this CA are no strangers, so the log has no advice.
         only_known = self.serve(*tls, "--tls-auth-clients", "yes", "--protected-mode", "no", "--dir",
                                 os.path.join(self.directory, "data"))
-        self.assertNotIn("protected_mode=no", only_known.text())
+        self.assertNotIn("protected_mode=false", only_known.text())
 
     def test_a_server_on_loopback_says_nothing(self):
         daemon = self.start()

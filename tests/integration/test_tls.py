@@ -424,7 +424,8 @@ class TlsTest(DaemonTest):
         self.replace(renewed)
         self.assertEqual(self.serial(daemon), self.server.serial)
         daemon.send_signal(signal.SIGHUP)
-        daemon.wait_for_line("certificate read: subject=\"CN = localhost\" serial=" + renewed.serial)
+        line = daemon.wait_for_line("certificate read: subject=\"CN = localhost\" serial=" + renewed.serial)
+        self.assertRegex(line, r" not_after=20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
         self.assertEqual(self.serial(daemon), renewed.serial)
         with open(self.server.certificate, "w") as file:
             file.write("nothing\n")

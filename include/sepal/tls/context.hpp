@@ -23,7 +23,7 @@ inline constexpr std::uint64_t file_bytes_max = std::uint64_t{4} << 20;
 struct Certificate {
   std::string subject;    // "CN = example.org"
   std::string serial;     // hex digits
-  std::string not_after;  // "Nov 25 03:00:00 2026 GMT"
+  std::string not_after;  // RFC 3339: "2026-11-25T03:00:00Z"
   bool valid_now = true;  // by the clock of this machine
   // Seconds since 1970.
   std::int64_t starts_at = 0;

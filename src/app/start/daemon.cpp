@@ -85,13 +85,13 @@ void warn_of_open_port(const settings::Settings& settings, bool is_open, std::ui
   if (settings.runtime.protected_mode == command::Switch::yes) {
     log::warn(
         "others_refused", "clients on other machines are refused",
-        {{"protected_mode", "yes"},
+        {{"protected_mode", true},
          {"advice",
           "set requirepass or an aclfile, or protected_mode = \"no\" if no stranger can reach the port"}});
   } else if (port != 0 || settings.tls.auth_clients != tls::AuthClients::yes) {
     // No line if the only port demands certificates: it keeps strangers out by itself.
     log::warn("open_to_all", "every client that reaches the port may do everything",
-              {{"protected_mode", "no"},
+              {{"protected_mode", false},
                {"advice", "set requirepass or an aclfile, unless no stranger can reach the port"}});
   }
 }
@@ -227,7 +227,7 @@ void Daemon::share_memory() {
              {"filter_bytes", memory_max == 0 ? shares.filters : memory_max},
              {"client_bytes", shares.clients},
              {"script_bytes_of_worker", shares.scripts},
-             {"threads", settings_.server.worker_count}});
+             {"workers", settings_.server.worker_count}});
   if (memory_max > available && available != 0)
     log::warn("maxmemory_too_large", "maxmemory is more than there is",
               {{"maxmemory", memory_max},
@@ -307,9 +307,10 @@ Result<void> Daemon::listen() {
   note_listeners();
   warn_of_open_port(settings_, is_open, facts_.port);
   if (has_http())
-    log::info(
-        "listening_for_http", "listening for HTTP",
-        {{"bind", settings_.http.bind}, {"port", pages_->port()}, {"tls", name_of(settings_.http.tls)}});
+    log::info("listening_for_http", "listening for HTTP",
+              {{"bind", settings_.http.bind},
+               {"port", pages_->port()},
+               {"tls", settings_.http.tls == command::Switch::yes}});
   return {};
 }
 

@@ -30,11 +30,10 @@ TEST_CASE("a context tells its certificate") {
   const Certificate certificate = loaded(Context::load(files.options()))->certificate();
   CHECK(certificate.subject == "CN = localhost");
   CHECK_FALSE(certificate.serial.empty());
-  CHECK(certificate.not_after.find("GMT") != std::string::npos);
   CHECK(certificate.valid_now);
   // Its text, and the same as numbers.
   std::tm parts{};
-  std::istringstream(certificate.not_after) >> std::get_time(&parts, "%b %d %H:%M:%S %Y");
+  std::istringstream(certificate.not_after) >> std::get_time(&parts, "%Y-%m-%dT%H:%M:%SZ");
   CHECK(certificate.ends_at == timegm(&parts));
   CHECK(certificate.starts_at < certificate.ends_at);
 }
