@@ -15,9 +15,12 @@ from daemon import DaemonTest, free_port
 DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "operations" / "api.md"
 TYPES = {str: "text", bool: "boolean", int: "number", float: "number", dict: "object", list: "array"}
 # How a name says the unit. Two fields are named as BF.WINDOW and BF.STATS name them.
-UNITS = {"bytes": r"(^|_)bytes(_total)?$", "seconds": r"(^|_)seconds$|^begin$|^seconds_until_full$", "ratio": r"_ratio$|^fill$|^load$|^false_positive_rate"}
+UNITS = {"bytes": r"(^|_)bytes$", "seconds": r"(^|_)seconds$|^begin$|^seconds_until_full$", "ratio": r"_ratio$|^fill$|^load$|^false_positive_rate"}
 # Null only in the first moments of a server.
 SOON_KNOWN = ("latency.p50_seconds", "latency.p99_seconds", "filters.judged_age_seconds")
+# What metrics say under the same names, where nothing changes it between two questions.
+OF_METRICS = ("workers", "loading", "requests", "items_looked_up", "items_added", "items_removed", "connections", "connections_max", "keys_max", "journal.accepting", "journal.waits_for_save",
+              "journal.max_bytes", "journal.syncs_failed", "save.ok", "save.running", "save.saves", "save.saves_failed", "save.interval_seconds", "save.progress_ratio")
 ODD, OTHER = b"odd\xff", b"other\xff"
 REDIS_CUCKOO = struct.pack("<4Q3H", 64, 64, 5, 1, 2, 20, 1)  # one layer of 64 buckets of 2 slots
 
@@ -159,6 +162,7 @@ class ApiTest(DaemonTest):
         daemon = self.serve("--tls-cert-file", signed.certificate, "--tls-key-file", signed.key, "--http-tls", "yes", scheme="https")
         with Client.of(daemon) as client:
             self.make_filters(client)
+            client.save()
             self.eventually("not all filters are seen", lambda: self.ask("/api/filters")["shown"] == 8)
             self.eventually("there is no history", lambda: self.ask(self.key_of("last"))["history"])
             rows = self.note_filters()
@@ -197,6 +201,12 @@ class ApiTest(DaemonTest):
             self.assertEqual(set(told), set(re.findall(r'^%s\{[a-z]+="([a-z_]+)"\}' % metric, metrics, re.M)), metric)
             for name in told:
                 self.assertIn("`%s`" % name, document)
+        for path in OF_METRICS:
+            told = server
+            for name in path.split("."):
+                told = told[name]
+            values = re.findall(r"^sepal_(?:%s|%s)(?:_total)? (\S+)$" % (path.replace(".", "_"), path.split(".")[-1]), metrics, re.M)
+            self.assertEqual([float(value) for value in values], [float(told)], path)
         for name in ("rejections", "tls_handshakes_failed", "adds_refused"):
             self.assertEqual(set(server["recent"][name]), set(server[name]))
 

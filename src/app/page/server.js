@@ -43,7 +43,7 @@ function journalCard(journal) {
 
 function saveCard(save) {
   const tone = save.ok ? "good" : "bad";
-  return card("Save", save.running ? `running, ${percent(save.progress_ratio)}` : save.saves ? `${duration(save.age_seconds)} ago` : "none yet",
+  return card("Save", save.running ? `running, ${percent(save.progress_ratio)}` : save.saves > save.saves_failed ? `${duration(save.age_seconds)} ago` : "none yet",
     [`${count(save.changes_unsaved)} changes since the last one`, save.interval_seconds ? `if there are changes, one after ${duration(save.interval_seconds)}` : "none by a timer: save_interval is 0", save.ok ? "" : `The last save failed: ${save.error}`],
     null, tone, save.ok ? "" : "failed");
 }
@@ -97,7 +97,7 @@ export function showServer(now) {
   if (rates.length > RATES_MAX) rates.shift();
   const cores = perSecond(now, "cpu_seconds");
   at("server-line").textContent = `version ${now.version}${now.commit ? ` (${now.commit})` : ""}, up for ${duration(now.uptime_seconds)}, kernel ${now.kernel}` +
-    (now.loading ? `, loading: ${bytes(now.load_bytes)} of ${bytes(now.load_bytes_total)}` : "");
+    (now.loading ? `, loading: ${bytes(now.load_bytes)} of ${bytes(now.load_size_bytes)}` : "");
   at("cards").replaceChildren(
     card("Load", `${count(requests)}/s`,
       [`requests; ${count(perSecond(now, "items_looked_up"))} items looked up${now.items_removed > 0 ? `, ${count(perSecond(now, "items_removed"))} removed` : ""} and ${count(perSecond(now, "items_added"))} added a second`,

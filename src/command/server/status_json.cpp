@@ -50,7 +50,7 @@ void write_load(const Services& services, const MetricsMoment& moment, JsonWrite
   to.name("uptime_seconds").number(seconds_with_fraction(moment.steady_now - facts.started_at));
   to.name("loading").truth(services.load.running);
   to.name("load_bytes").number(services.load.bytes_done);
-  to.name("load_bytes_total").number(services.load.bytes_total);
+  to.name("load_size_bytes").number(services.load.bytes_total);
   to.name("workers").number(std::uint64_t{facts.worker_count});
   to.name("cpu_seconds").number(usage.cpu_user_seconds + usage.cpu_system_seconds);
   to.name("requests").number(sum_of(services, &WorkerStats::requests));
@@ -96,7 +96,7 @@ void write_save(const Services& services, const MetricsMoment& moment, JsonWrite
   to.name("save").begin_object();
   to.name("ok").truth(save.last_ok).name("error").text(save.last_error);
   to.name("running").truth(save.running).name("progress_ratio").number(save.progress);
-  to.name("saves").number(save.saves_done).name("saves_failed").number(save.saves_failed);
+  to.name("saves").number(save.saves_done + save.saves_failed).name("saves_failed").number(save.saves_failed);
   to.name("age_seconds").number(seconds_with_fraction(moment.now - save.last_success));
   to.name("changes_unsaved").number(save.changes_since);
   to.name("interval_seconds").number(seconds_with_fraction(services.options.save_interval));
