@@ -59,7 +59,7 @@ const REFUSED = {
 
 function rejectionCard({ recent, rejections, tls_handshakes_failed: handshakes, errors }) {
   const number = sumOf(recent.rejections) + sumOf(recent.tls_handshakes_failed) + sumOf(recent.adds_refused) - recent.adds_refused.mirrored;
-  const reasons = [...counted(recent.adds_refused, (reason) => `items, ${REFUSED[reason]}`), ...counted(recent.rejections, (reason) => REASONS[reason]?.[0] ?? reason), ...counted(recent.tls_handshakes_failed, (reason) => `TLS, ${HANDSHAKES[reason]}`)];
+  const reasons = [...counted(recent.adds_refused, (reason) => `items, ${REFUSED[reason]}`), ...counted(recent.rejections, (reason) => REASONS[reason]?.[1] ?? reason), ...counted(recent.tls_handshakes_failed, (reason) => `TLS, ${HANDSHAKES[reason][0]}`)];
   const list = texts(counted(errors, (word) => word)), rejected = sumOf(rejections) + sumOf(handshakes);
   const earlier = rejected > sumOf(recent.rejections) + sumOf(recent.tls_handshakes_failed) ? `${count(rejected)} rejected, ` : "";
   // The number of the only reason is above it.

@@ -65,33 +65,39 @@ function ofLimits({ keys, keys_max: keysMax, connections: clients, connections_m
   return causes;
 }
 
-// Why the server turned something away, and what to do. What has a line of its own above is left out.
+// Why the server turned something away (of one, of several), and what to do. What has a line of its own above is left out.
 export const REASONS = {
-  maxclients: ["connections turned away: there were as many as maxclients", "See which clients open many:", "CLIENT LIST"],
-  protected_mode: ["connections from other machines: there is no password", "Set requirepass in sepald.toml, and give clients the password.", ""],
-  maxmemory_clients: ["connections closed: they did not read their replies, or sent too large requests", "See which clients have much unread (omem):", "CLIENT LIST"],
-  not_logged_in: ["connections closed: they sent too much before the login", "Let clients log in first.", ""],
-  request_too_long: ["requests that were too long", "Let clients send fewer items at once.", ""],
-  http_request: ["requests of HTTP to the port for Redis", "Give browsers and scrapers the http_port.", ""],
-  acl_login: ["wrong passwords", "Give the client its password, or keep the address out. ACL LOG says which user and which address:", "ACL LOG"],
-  acl_command: ["commands that their user may not use", "Give the user the right (ACL SETUSER), or mend the client. ACL LOG says which user and which command:", "ACL LOG"],
-  acl_key: ["keys that their user may not use", "Give the user the right (ACL SETUSER), or mend the client. ACL LOG says which user and which key:", "ACL LOG"],
-  acl_tls_certificate: ["TLS certificates without a user", "Make the user (ACL SETUSER), or give the client another certificate. ACL LOG says which name it has:", "ACL LOG"],
+  maxclients: ["connection turned away: there were as many as maxclients", "connections turned away: there were as many as maxclients", "See which clients open many:", "CLIENT LIST"],
+  protected_mode: ["connection from another machine: there is no password", "connections from other machines: there is no password", "Set requirepass in sepald.toml, start sepald again, and give clients the password.", ""],
+  maxmemory_clients: ["connection closed: it did not read its replies, or sent too large requests", "connections closed: they did not read their replies, or sent too large requests", "The log says which (client closed). Let them read their replies, and ask and send less at once, or raise maxmemory_clients. See which clients hold much now (tot-mem):", "CLIENT LIST"],
+  not_logged_in: ["connection closed: it did not log in within login_timeout, or sent too much before", "connections closed: they did not log in within login_timeout, or sent too much before", "Let clients log in as soon as they are connected.", ""],
+  request_too_long: ["request that was too long", "requests that were too long", "Let clients send fewer items at once. So many bytes may a request have:", "CONFIG GET client-query-buffer-limit"],
+  http_request: ["request of HTTP to the port for Redis", "requests of HTTP to the port for Redis", "Give browsers and scrapers the http_port.", ""],
+  acl_login: ["wrong password", "wrong passwords", "Give the client its password, or keep the address out. ACL LOG says which user and which address:", "ACL LOG"],
+  acl_command: ["command that its user may not use", "commands that their user may not use", "Give the user the right (ACL SETUSER), or mend the client. ACL LOG says which user and which command:", "ACL LOG"],
+  acl_key: ["key that its user may not use", "keys that their user may not use", "Give the user the right (ACL SETUSER), or mend the client. ACL LOG says which user and which key:", "ACL LOG"],
+  acl_tls_certificate: ["TLS certificate without a user", "TLS certificates without a user", "Make the user (ACL SETUSER), or give the client another certificate. ACL LOG says which name it has:", "ACL LOG"],
 };
+// Why a TLS handshake failed, and what to do.
+const MAY_BE_A_STRANGER = "If the client is one of yours, its own log may say more.";
 export const HANDSHAKES = {
-  client_certificate: "certificate of the client missing or not valid", refused_by_client: "refused by the client, which does not trust the certificate", protocol: "not TLS, or too old",
-  closed: "the client went away", timeout: "too slow", displaced: "displaced by newer ones",
+  client_certificate: ["certificate of the client missing or not valid", "Give the client a certificate that the CA of tls_ca_cert_file has signed, and its key."],
+  refused_by_client: ["refused by the client, which does not trust the certificate", "Give the client the CA of tls_cert_file, and let it connect to a name that is in this certificate."],
+  protocol: ["not TLS, or too old", "Let the client speak TLS 1.2 or later at the tls_port."],
+  closed: ["the client went away", MAY_BE_A_STRANGER],
+  timeout: ["too slow", MAY_BE_A_STRANGER],
+  displaced: ["displaced by newer ones", "Keep strangers away from the port."],
 };
 
 function ofRejections({ recent, connections: clients, connections_max: clientsMax }) {
   const causes = [];
   const told = areMany(clients, clientsMax) ? "maxclients" : "";
-  for (const [reason, [what, advice, line]] of Object.entries(REASONS))
-    if (recent.rejections[reason] > 0 && reason !== told) causes.push({ tone: "warn", what: `${recently(recent)}: ${count(recent.rejections[reason])} ${what}.`, steps: [step(advice, line)] });
+  for (const [reason, [one, more, advice, line]] of Object.entries(REASONS))
+    if (recent.rejections[reason] > 0 && reason !== told) causes.push({ tone: "warn", what: `${recently(recent)}: ${many(recent.rejections[reason], one, more)}.`, steps: [step(advice, line)] });
   const failed = Object.entries(recent.tls_handshakes_failed).filter(([, number]) => number > 0);
   if (failed.length > 0)
-    causes.push({ tone: "warn", what: `${recently(recent)}: TLS handshakes failed: ${failed.map(([reason, number]) => `${HANDSHAKES[reason]} (${count(number)})`).join("; ")}.`,
-      steps: [step("Give these clients the certificate of your CA, and a certificate of their own if sepald asks for one.")] });
+    causes.push({ tone: "warn", what: `${recently(recent)}: TLS handshakes failed: ${failed.map(([reason, number]) => `${HANDSHAKES[reason][0]} (${count(number)})`).join("; ")}.`,
+      steps: [step(`The log names the last address (connections refused). ${[...new Set(failed.map(([reason]) => HANDSHAKES[reason][1]))].join(" ")}`)] });
   for (const cause of causes) cause.what = cause.what[0].toUpperCase() + cause.what.slice(1);
   return causes;
 }

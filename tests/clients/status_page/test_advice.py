@@ -53,25 +53,27 @@ class Page:
         return answer
 
 
-class AdviceTest(client_test.ClientTest):
+class PageTest(client_test.ClientTest):
     def serve(self, *arguments, **options):
-        web = free_port()
-        self.daemon = self.start("--http-port", str(web), *arguments, **options)
+        self.web = free_port()
+        self.daemon = self.start("--http-port", str(self.web), *arguments, **options)
         self.client = Client.of(self.daemon, self)
-        self.page = Page(self, self.daemon, web)
-
-    def try_adds(self, key, items, command="BF.ADD"):
-        for item in items:
-            try:
-                self.client.call(command, key, item)
-            except Refused:
-                pass
+        self.page = Page(self, self.daemon, self.web)
 
     def send(self, lines):
         """By one redis-cli, as printed. All are taken."""
         done = subprocess.run(["redis-cli", "-p", str(self.daemon.port)], input="\n".join(lines) + "\n", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT)
         self.assertNotRegex(done.stdout, r"(?m)^(ERR|[A-Z]+ERR|Invalid|OOM|MISCONF|WRONGTYPE)|error", lines)
         return done.stdout
+
+
+class AdviceTest(PageTest):
+    def try_adds(self, key, items, command="BF.ADD"):
+        for item in items:
+            try:
+                self.client.call(command, key, item)
+            except Refused:
+                pass
 
     def follow(self, steps, own_source):
         """Does what the steps say. `own_source` adds items where they say so."""
@@ -359,7 +361,7 @@ class AdviceTest(client_test.ClientTest):
                 with self.assertRaises(Refused):
                     client.call(*words)
         # What clients are refused is no trouble for ever, and no alarm.
-        for text, said in (("wrong passwords", "auth"), ("commands that their user may not use", "command"), ("keys that their user may not use", "key")):
+        for text, said in (("wrong password", "auth"), ("command that its user may not use", "command"), ("key that its user may not use", "key")):
             [trouble] = [one for one in self.page.ask("trouble", text) if text in one["text"]]
             self.assertRegex(trouble["text"], "^In the last .*: 1 ")
             self.assertIn(said, self.send(trouble["lines"]))

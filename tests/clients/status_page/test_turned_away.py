@@ -1,0 +1,180 @@
+"""What a server turned away, and what the status page says about it: a client that was turned away does what the advice says, and is served."""
+
+import pathlib
+import socket
+import ssl
+import sys
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER.parent))
+import client_test
+import network
+from certificates import Authority
+from client import Client
+from daemon import encode, free_port
+from programs import missing
+from test_advice import TIMEOUT, PageTest
+
+# So many bytes may a request have in a test.
+REQUEST_MAX = 1 << 20
+
+
+def ask_from_elsewhere(port, *requests):
+    """As a client on another machine: the whole answer of a server that closes, else a line for each request."""
+    with socket.create_connection((network.ELSEWHERE, port), timeout=TIMEOUT, source_address=(network.ELSEWHERE, 0)) as connection:
+        answer = b""
+        try:
+            connection.sendall(b"".join(encode(*words) for words in requests))
+            while answer.count(b"\r\n") < len(requests):
+                piece = connection.recv(4096)
+                if not piece:
+                    break
+                answer += piece
+        except ConnectionError:
+            pass  # refused before it could send
+        return answer
+
+
+class TurnedAwayTest(PageTest):
+    def check_told(self, text, what):
+        """The page has this line, and it alone. It is told for some minutes, so it is there when its advice was followed."""
+        [trouble] = self.page.ask("trouble", text)
+        self.assertRegex(trouble["text"], "^In the last [^:]*: " + what)
+        return trouble
+
+    def test_clients_on_other_machines(self):
+        if not NETWORK:
+            self.skipTest("the system does not allow a network of its own (unshare --net)")
+        settings = pathlib.Path(self.scratch, "sepald.toml")
+        settings.write_text('bind = ["0.0.0.0"]\n')
+        self.serve("--config", str(settings))
+        self.assertTrue(ask_from_elsewhere(self.daemon.port, ("PING",)).startswith(b"-DENIED"))
+        trouble = self.check_told("from another machine", "1 connection from another machine: there is no password")
+        self.assertIn("Set requirepass in sepald.toml, start sepald again, and give clients the password.", trouble["text"])
+        # The client of the test itself need not log in while the browser starts.
+        settings.write_text('bind = ["0.0.0.0"]\nlogin_timeout = 0\nrequirepass = "sesame"\n')
+        self.assertEqual(self.daemon.stop(), 0)
+        self.serve("--config", str(settings))
+        self.page.ask("well", "")
+        self.assertEqual(ask_from_elsewhere(self.daemon.port, ("AUTH", "sesame"), ("PING",)), b"+OK\r\n+PONG\r\n")
+        self.page.ask("well", "")
+
+    def test_too_long_requests(self):
+        self.serve()
+        self.client.call("CONFIG", "SET", "client-query-buffer-limit", REQUEST_MAX)
+        self.client.call("BF.RESERVE", "plain", "0.000001", 50_000)
+        items = ["%0100d" % number for number in range(20_000)]
+        with self.assertRaises(ConnectionError):
+            with Client.of(self.daemon) as client:
+                client.send(("BF.MADD", "plain", *items))
+                raise ConnectionError(str(client.receive()))
+        trouble = self.check_told("too long", "1 request that was too long.*Let clients send fewer items at once")
+        self.assertIn(str(REQUEST_MAX), self.send(trouble["lines"]))
+        with Client.of(self.daemon) as client:
+            for first in range(0, len(items), 1000):
+                self.assertEqual(sum(client.call("BF.MADD", "plain", *items[first:first + 1000])), 1000)
+        self.check_told("too long", "1 request that")
+
+    def test_clients_that_do_not_log_in(self):
+        self.serve("--requirepass", "sesame", "--login-timeout", "1")
+        self.assertEqual(self.client.connection.recv(1), b"")
+        trouble = self.check_told("did not log in", "1 connection closed: it did not log in within login_timeout")
+        self.assertIn("Let clients log in as soon as they are connected.", trouble["text"])
+        with Client.of(self.daemon) as client:
+            self.assertEqual(client.call("AUTH", "sesame"), b"OK")
+            self.daemon.wait_for_line("they took longer than login_timeout")
+            self.check_told("did not log in", "1 connection closed")
+            self.assertEqual(client.call("PING"), b"PONG")
+
+    def test_a_browser_at_the_port_for_redis(self):
+        self.serve()
+        request = b"GET /api/server HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+        def ask(port):
+            with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as connection:
+                connection.sendall(request)
+                return connection.recv(4096)
+        self.assertFalse(ask(self.daemon.port).startswith(b"HTTP/1.1 200"))
+        trouble = self.check_told("of HTTP", "1 request of HTTP to the port for Redis")
+        self.assertIn("Give browsers and scrapers the http_port.", trouble["text"])
+        self.assertTrue(ask(self.web).startswith(b"HTTP/1.1 200"))
+
+    def test_clients_that_do_not_read(self):
+        self.serve("--maxmemory-clients", "16mb")
+        self.client.call("BF.RESERVE", "plain", "0.01", 8_000_000)  # 10 MB
+        readers = [socket.socket() for _ in range(10)]
+        for reader in readers:
+            self.addCleanup(reader.close)
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.connect(("127.0.0.1", self.daemon.port))
+            reader.sendall(encode("CLIENT", "SETNAME", "reader") + encode("DUMP", "plain"))
+        told = self.daemon.wait_for_line("client closed")
+        trouble = self.check_told("did not read", r"\d+ connections? closed: .*The log says which \(client closed\)")
+        self.assertRegex(told, r"address=127\.0\.0\.1:\d+ unread_bytes=[1-9]")
+        held = [int(line.split(" tot-mem=")[1].split()[0]) for line in self.send(trouble["lines"]).splitlines() if " name=reader " in line]
+        self.assertGreater(max(held), 1 << 20)
+        # The clients that hold much are mended.
+        for reader in readers:
+            reader.close()
+        self.eventually("the replies are still held", lambda: " name=reader " not in self.send(trouble["lines"]))
+        with Client.of(self.daemon) as client:
+            self.assertGreater(len(client.call("DUMP", "plain")), 9_000_000)
+
+    def ping_over_tls(self, authority=None, own=None):
+        """By a client that has a certificate of its own, or none, and that trusts an authority, or none."""
+        context = ssl.create_default_context(cafile=authority.certificate if authority else None)
+        if own:
+            context.load_cert_chain(own.certificate, own.key)
+        with socket.create_connection(("127.0.0.1", self.tls_port), timeout=TIMEOUT) as connection:
+            try:
+                with context.wrap_socket(connection, server_hostname="localhost") as secured:
+                    secured.sendall(encode("PING"))
+                    return secured.recv(4096)
+            except (ssl.SSLError, ConnectionError) as problem:
+                return str(problem)
+
+    def test_failed_handshakes(self):
+        authority = Authority(self.scratch)
+        own, of_client = authority.sign("server"), authority.sign("client")
+        self.tls_port = free_port()
+        self.serve("--port", str(free_port()), "--tls-port", str(self.tls_port), "--tls-cert-file", own.certificate, "--tls-key-file", own.key, "--tls-ca-cert-file", authority.certificate, "--tls-auth-clients", "yes")
+        said = "The log names the last address \\(connections refused\\)\\. "
+
+        self.assertIn("CERTIFICATE_VERIFY_FAILED", self.ping_over_tls(own=of_client))
+        self.check_told("TLS handshakes failed", "TLS handshakes failed: refused by the client, which does not trust the certificate \\(1\\)\\." + said + "Give the client the CA of tls_cert_file")
+        self.daemon.wait_for_line("connections refused: ")
+        self.assertRegex(self.ping_over_tls(authority), "(?i)certificate.required")
+        trouble = self.page.ask("trouble", "certificate of the client missing or not valid (1)")[0]
+        self.assertRegex(trouble["text"], said + "Give the client a certificate that the CA of tls_ca_cert_file has signed, and its key\\. Give the client the CA of tls_cert_file")
+        with socket.create_connection(("127.0.0.1", self.tls_port), timeout=TIMEOUT) as plain:
+            plain.sendall(b"PING\r\n")
+            plain.recv(4096)
+        trouble = self.page.ask("trouble", "not TLS, or too old (1)")[0]
+        self.assertIn("Let the client speak TLS 1.2 or later at the tls_port.", trouble["text"])
+        with socket.create_connection(("127.0.0.1", self.tls_port), timeout=TIMEOUT):
+            pass
+        trouble = self.page.ask("trouble", "the client went away (1)")[0]
+        self.assertIn("If the client is one of yours, its own log may say more.", trouble["text"])
+        # As the advice says. What failed stays told, and nothing is added.
+        self.assertEqual(self.ping_over_tls(authority, of_client), b"+PONG\r\n")
+        before = trouble["text"].split(": ", 1)[1]
+        self.assertEqual(self.page.ask("trouble", "TLS handshakes failed")[0]["text"].split(": ", 1)[1], before)
+
+    def test_a_certificate_without_a_user(self):
+        authority = Authority(self.scratch)
+        own, of_client = authority.sign("server"), authority.sign("client", common_name="till-7")
+        self.tls_port = free_port()
+        self.serve("--port", str(free_port()), "--tls-port", str(self.tls_port), "--tls-cert-file", own.certificate, "--tls-key-file", own.key, "--tls-ca-cert-file", authority.certificate,
+                   "--tls-auth-clients", "yes", "--tls-auth-clients-user", "CN", "--requirepass", "sesame", "--login-timeout", "0")
+        self.client.call("AUTH", "sesame")
+        self.assertIn(b"NOAUTH", self.ping_over_tls(authority, of_client))
+        trouble = self.check_told("without a user", "1 TLS certificate without a user")
+        self.assertEqual(trouble["lines"], ["ACL LOG"])
+        self.assertIn(b"till-7", b"".join(part for part in self.client.call("ACL", "LOG")[0] if isinstance(part, bytes)))
+        self.client.call("ACL", "SETUSER", "till-7", "on", "+ping")
+        self.assertEqual(self.ping_over_tls(authority, of_client), b"+PONG\r\n")
+
+
+if __name__ == "__main__":
+    NETWORK = network.enter()
+    client_test.main(missing("status_page"))
