@@ -180,7 +180,7 @@ class ApiTest(DaemonTest):
         self.assert_all_seen()
 
     def note_what_is_hidden(self):
-        """By the pattern of the operator. And there is no TLS, and a filter without blocks."""
+        """By the pattern of the operator. And there is no TLS, a filter without blocks, and a pause."""
         with Client.of(self.serve("--http-metrics-pattern", "shown*")) as client:
             for source, target in (("shown:source", "hidden:target"), ("hidden:source", "shown:target")):
                 client.call("BF.ADD", source, "a")
@@ -191,6 +191,7 @@ class ApiTest(DaemonTest):
             self.eventually("not all filters are seen", lambda: self.ask("/api/filters")["shown"] == 3)
             self.note_filters()
             self.note_filter("shown:bits")
+            client.call("CLIENT", "PAUSE", 3_600_000, "WRITE")
             self.note(self.ask("/api/server"), "server")
 
     def assert_named_as_metrics(self, server):

@@ -21,6 +21,16 @@ function ofJournal({ journal, save, recent }) {
   return causes;
 }
 
+// Every command waits in a pause of all requests, also one that would end it.
+function ofPause({ pause }) {
+  if (!pause) return [];
+  const time = duration(Math.max(1, pause.left_seconds));
+  if (pause.actions === "write")
+    return [{ tone: "bad", what: `Clients are paused for another ${time}, by CLIENT PAUSE: requests that may change something wait, and look-ups go on.`, steps: [step("This ends the pause:", "CLIENT UNPAUSE")] }];
+  return [{ tone: "bad", what: `Clients are paused for another ${time}, by CLIENT PAUSE: no request is answered.`,
+    steps: [step("No command can end it, because each would wait too. If it takes too long, start sepald again, by root, in a shell:", "systemctl restart sepald")] }];
+}
+
 const LARGEST = 3;
 
 const stuck = (filter) => filter.state === "full" && lacksMemory(filter);
@@ -137,6 +147,6 @@ function ofFilters({ filters, recent }, listed) {
 
 // [{ tone, what, steps: [{ text, code }], state?, number?, filters?, sizes? }]
 export function troubles(server, listed) {
-  const all = [...ofJournal(server), ...ofMemory(server, listed), ...ofGrowth(server, listed), ...ofLimits(server), ...ofFilters(server, listed), ...ofCertificate(server), ...ofRejections(server)];
+  const all = [...ofPause(server), ...ofJournal(server), ...ofMemory(server, listed), ...ofGrowth(server, listed), ...ofLimits(server), ...ofFilters(server, listed), ...ofCertificate(server), ...ofRejections(server)];
   return [...all.filter((cause) => cause.tone === "bad"), ...all.filter((cause) => cause.tone !== "bad")];
 }

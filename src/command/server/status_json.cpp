@@ -67,6 +67,17 @@ void write_load(const Services& services, const MetricsMoment& moment, JsonWrite
   to.name("keys_with_deadline").number(with_deadline);
 }
 
+void write_pause(const Services& services, const MetricsMoment& moment, JsonWriter& to) {
+  const Pause& pause = services.pause;
+  to.name("pause");
+  if (!pause.runs(moment.steady_now)) {
+    to.null();
+    return;
+  }
+  to.begin_object().name("actions").text(pause.of_all() ? "all" : "write");
+  to.name("left_seconds").number(seconds_with_fraction(pause.until() - moment.steady_now)).end_object();
+}
+
 void write_memory(const Services& services, JsonWriter& to) {
   const keyspace::Keyspace& keyspace = services.keyspace;
   to.name("memory").begin_object();
@@ -390,6 +401,7 @@ std::string server_json(const Services& services, const MetricsMoment& moment, c
   JsonWriter to;
   to.begin_object();
   write_load(services, moment, to);
+  write_pause(services, moment, to);
   write_memory(services, to);
   write_journal(services, to);
   write_save(services, moment, to);

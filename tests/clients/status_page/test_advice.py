@@ -350,6 +350,34 @@ class AdviceTest(PageTest):
         self.daemon.send_signal(signal.SIGHUP)
         self.page.ask("well", "")
 
+    def test_a_pause_of_clients(self):
+        self.serve()
+        self.client.call("BF.RESERVE", "plain", "0.01", SMALL)
+        self.client.call("CLIENT", "PAUSE", 3_600_000, "WRITE")
+        with Client.of(self.daemon) as writer:
+            writer.send(("BF.ADD", "plain", "x"))
+            [trouble] = self.page.ask("trouble", "Clients are paused for another")
+            self.assertRegex(trouble["text"], r"^Clients are paused for another (1 hour|60 minutes|59 minutes), by CLIENT PAUSE: requests that may change something wait, and look-ups go on\.")
+            self.assertEqual(self.client.call("BF.EXISTS", "plain", "x"), 0)
+            self.send(trouble["lines"])
+            self.page.ask("well", "")
+            self.assertEqual(writer.receive(), 1)
+
+    def test_a_pause_that_no_command_can_end(self):
+        self.serve()
+        self.client.call("BF.ADD", "plain", "x")
+        self.client.call("CLIENT", "PAUSE", 3_600_000)
+        with Client.of(self.daemon) as client:
+            client.send(("CLIENT", "UNPAUSE"))
+            [trouble] = self.page.ask("trouble", "Clients are paused for another")
+        self.assertRegex(trouble["text"], r"by CLIENT PAUSE: no request is answered\.No command can end it, because each would wait too\.")
+        self.assertEqual(trouble["lines"], ["systemctl restart sepald"])
+        # What systemctl does.
+        self.assertEqual(self.daemon.stop(), 0)
+        self.serve()
+        self.page.ask("well", "")
+        self.assertEqual(self.client.call("BF.EXISTS", "plain", "x"), 1)
+
     def test_what_was_turned_away(self):
         self.serve()
         self.client.call("ACL", "SETUSER", "reader", "on", ">secret", "~mine:*", "+bf.exists", "+acl|whoami")

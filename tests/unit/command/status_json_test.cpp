@@ -35,6 +35,26 @@ TEST_CASE("the status has what clients did and what was rejected") {
   }
 }
 
+TEST_CASE("the status has a pause of clients while it runs") {
+  World world;
+  const auto pause = [&](std::chrono::seconds later) {
+    const std::string text =
+        server_json(world.services, {.now = world.now + later, .steady_now = world.steady_now + later}, {},
+                    Recent(world.steady_now));
+    const std::size_t begin = text.find("\"pause\":");
+    return text.substr(begin, text.find("\"memory\"") - begin);
+  };
+  using std::chrono::seconds;
+  CHECK(pause(seconds(0)) == R"("pause":null,)");
+  world.send({"CLIENT", "PAUSE", "25000", "WRITE"});
+  CHECK(pause(seconds(5)) == R"("pause":{"actions":"write","left_seconds":20},)");
+  CHECK(pause(seconds(25)) == R"("pause":null,)");
+  world.send({"CLIENT", "UNPAUSE"});
+  CHECK(pause(seconds(0)) == R"("pause":null,)");
+  world.send({"CLIENT", "PAUSE", "2000"});
+  CHECK(pause(seconds(1)) == R"("pause":{"actions":"all","left_seconds":1},)");
+}
+
 TEST_CASE("a filter is a row under the names of its columns") {
   const SeenFilter filter{
       .database = 3,
