@@ -66,7 +66,7 @@ class ContainerTest(DaemonTest):
         self.assertEqual(fields["available_bytes"], str(MEMORY))
         self.assertEqual(fields["filter_bytes"], str(160 * MIB))
         self.assertEqual(fields["client_bytes"], str(32 * MIB))
-        self.assertEqual(fields["threads"], "1")
+        self.assertEqual(fields["workers"], "1")
         self.assertIn("descriptors=%d" % OPEN_FILES, daemon.wait_for_line("maxclients lowered"))
         client = self.client(daemon)
         self.assertEqual(client.info("sepal")["filter_bytes_max"], str(160 * MIB))
