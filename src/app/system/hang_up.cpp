@@ -23,11 +23,11 @@ void hold_hang_up() {
   sigset_t hang_up;
   sigemptyset(&hang_up);
   sigaddset(&hang_up, SIGHUP);
-  sigprocmask(SIG_BLOCK, &hang_up, &before);
+  pthread_sigmask(SIG_BLOCK, &hang_up, &before);
 }
 
 void release_hang_up() {
-  sigprocmask(SIG_SETMASK, &before, nullptr);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace sepal::app
