@@ -403,7 +403,7 @@ constexpr CommandFacts bf_shape_facts{
     .categories = "@write @bloom",
     .summary =
         "Creates a filter, or lets it grow, as another server has done; for replicas and append-only files",
-    .since = "0.1.0",  // Sepal's version
+    .since = "1.0.0",  // Sepal's version
     .complexity = "O(N) where N is the size of the new layer",
     .syntax = "key header"};
 constexpr CommandFacts bf_window_shape_facts{
@@ -414,7 +414,7 @@ constexpr CommandFacts bf_window_shape_facts{
     .summary =
         "Creates a filter with a window, or lets it grow, as another server has done; for replicas and "
         "append-only files",
-    .since = "0.1.0",  // Sepal's version
+    .since = "1.0.0",  // Sepal's version
     .complexity = "O(N) where N is the size of the new layer",
     .syntax = "key record"};
 constexpr CommandFacts bf_window_add_facts{
@@ -425,7 +425,7 @@ constexpr CommandFacts bf_window_add_facts{
     .summary =
         "Adds to a filter with a window what another server has added; for replicas and append-only "
         "files",
-    .since = "0.1.0",  // Sepal's version
+    .since = "1.0.0",  // Sepal's version
     .complexity = "O(N) where N is the number of entries",
     .syntax = "key entries"};
 

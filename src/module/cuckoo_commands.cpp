@@ -292,7 +292,7 @@ constexpr CommandFacts cf_shape_facts{
     .writes = true,
     .categories = "@write @cuckoo",
     .summary = "Makes an empty filter as another server has done; for replicas and append-only files",
-    .since = "0.1.0",  // Sepal's version
+    .since = "1.0.0",  // Sepal's version
     .complexity = "O(N) where N is the size of the filter",
     .syntax = "key plan"};
 

@@ -216,7 +216,7 @@ constexpr CommandSpec import_bitmap_family[] = {
     import_row(
         "bf.importbitmap key bitmap SCHEME scheme CAPACITY capacity [BITS bits] [HASHES hashes] [SEED seed] "
         "[ERROR error] [EXPANSION expansion] [REPLACE]",
-        -7, "0.1.0", "Makes a filter of the bitmap in which a client program kept its own; Sepal's own",
+        -7, "1.0.0", "Makes a filter of the bitmap in which a client program kept its own; Sepal's own",
         bf_import_bitmap, records_adoption, two_keys("OW update/RO access"),
         Cost{"O(N) where N is the size of the bitmap"}),
 };

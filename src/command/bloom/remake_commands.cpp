@@ -164,10 +164,10 @@ constexpr KeyRange destination_and_sources{
     .first = 1, .last = 1, .step = 1, .count_at = 2, .access = "RW access update/RO access"};
 
 constexpr CommandSpec remake_family[] = {
-    remake_row("bf.merge destination numkeys source [source ...] [OVERRIDE] [ALLOW rate]", -4, "0.1.0",
+    remake_row("bf.merge destination numkeys source [source ...] [OVERRIDE] [ALLOW rate]", -4, "1.0.0",
                "Unites filters of one seed and shape; Sepal's own", bf_merge, records_adoption,
                destination_and_sources, Flag::movable_keys, Cost{"O(N) where N is the size of all filters"}),
-    remake_row("bf.shrink key capacity", 3, "0.1.0",
+    remake_row("bf.shrink key capacity", 3, "1.0.0",
                "Makes a filter that was reserved too large smaller, without a rebuild; Sepal's own",
                bf_shrink, records_adoption, one_key("RW access update"),
                Cost{"O(N) where N is the size of the filter"}),
