@@ -9,7 +9,7 @@ complete -c sepal -n __fish_use_subcommand -a convert -d 'Makes a data directory
 complete -c sepal -n __fish_use_subcommand -a migrate -d 'Copies the filters and strings of a running Redis, or of a sepald, to a sepald; exit status 3: something was left out'
 complete -c sepal -n __fish_use_subcommand -a backup -d 'Copies the data of a running or stopped sepald, and verifies the copy'
 complete -c sepal -n __fish_use_subcommand -a restore -d 'Copies a backup into a data directory, and verifies it first'
-complete -c sepal -n __fish_use_subcommand -a verify -d 'Checks a data directory or a filter file and writes nothing; exit status 1: it is damaged'
+complete -c sepal -n __fish_use_subcommand -a verify -d 'Checks a data directory or a filter file and writes nothing; exit status 1: it is not whole, or cannot be read'
 complete -c sepal -n __fish_use_subcommand -a inspect -d 'Prints what a filter file, or a file of a data directory, holds'
 complete -c sepal -n __fish_use_subcommand -a salvage -d 'Saves what is whole of a damaged data directory into a new one; exit status 3: something was lost'
 complete -c sepal -n __fish_use_subcommand -a help -d 'Prints this help, or that of a command'

@@ -9,7 +9,7 @@ tools=(
   'migrate:Copies the filters and strings of a running Redis, or of a sepald, to a sepald; exit status 3\: something was left out'
   'backup:Copies the data of a running or stopped sepald, and verifies the copy'
   'restore:Copies a backup into a data directory, and verifies it first'
-  'verify:Checks a data directory or a filter file and writes nothing; exit status 1\: it is damaged'
+  'verify:Checks a data directory or a filter file and writes nothing; exit status 1\: it is not whole, or cannot be read'
   'inspect:Prints what a filter file, or a file of a data directory, holds'
   'salvage:Saves what is whole of a damaged data directory into a new one; exit status 3\: something was lost'
   'help:Prints this help, or that of a command'

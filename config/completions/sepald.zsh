@@ -44,7 +44,7 @@ _arguments \
   '--disk-reserve=[room that is kept on the disk for deletions, a save and a start when it is full; 0\: none (default "32mb")]:size:' \
   '--save-bandwidth=[bytes that a save writes in a second, but for the one at stop; 0\: as many as the disk takes (default 0)]:size:' \
   '--storage-threads=[threads that pack small filters for a save, or read and check filters at a start; 0\: one for each core, or fewer if the container has less CPU time, and 16 at most (default 0)]:number:' \
-  '--stop-seconds-max=[time an orderly stop may take, its save included (default "1m")]:time:' \
+  '--shutdown-timeout=[time an orderly stop may take, its save included (default "1m")]:time:' \
   '--maxmemory=[memory of all filters and keys; 0\: a share of what the machine or container has (default 0)]:size:' \
   '--keys-max=[keys in all databases together (default 1000000000)]:number:' \
   '--layers-max=[layers that one filter may grow to (default 64)]:number:' \
@@ -54,7 +54,7 @@ _arguments \
   '--line-bytes-max=[length of a request written as a plain line (default "64kb")]:size:' \
   '--maxmemory-clients=[memory of all clients\: unread replies, and requests that are unfinished or wait for EXEC; above it, the client with most of them is closed; 0\: no bound (default "1280mb")]:size:' \
   '--output-bytes-max=[replies of a connection after which the others get their turn (default "1mb")]:size:' \
-  '--busy-reply-threshold=[milliseconds a script may run before other clients are told that it runs (default 5000)]:number:' \
+  '--busy-reply-threshold=[milliseconds, as in redis.conf, that a script may run before other clients are told that it runs (default 5000)]:number:' \
   '--script-memory-max=[memory of the scripts of one worker thread (default "256mb")]:size:' \
   '--missing-filter=[what look-ups answer for a key without a filter\: absent (0, as RedisBloom), error (ERR not found) or present (1) (default "absent")]:absent or error or present:(absent error present)' \
   '--bf-error-rate=[share of absent items that may be answered with yes (default 0.01)]:number:' \

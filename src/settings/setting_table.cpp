@@ -301,9 +301,8 @@ constexpr auto table = with_groups(std::to_array<Setting>({
         "threads that pack small filters for a save, or read and check filters at a start; 0: one for each "
         "core, or fewer if the container has less CPU time, and 16 at most",
         Range{0, storage_threads_max}, InConfig::shown),
-    row<&Settings::stop_seconds_max>("stop_seconds_max", "time an orderly stop may take, its save included",
-                                     Kind::seconds, Range{1, seconds_max}, InConfig::shown,
-                                     Parameter{"shutdown-timeout"}),
+    row<&Settings::shutdown_timeout>("shutdown_timeout", "time an orderly stop may take, its save included",
+                                     Kind::seconds, Range{1, seconds_max}, InConfig::shown),
 
     row<&Settings::keyspace, &KeyspaceOptions::memory_max>(
         "maxmemory", "memory of all filters and keys; 0: a share of what the machine or container has",
@@ -335,7 +334,8 @@ constexpr auto table = with_groups(std::to_array<Setting>({
         Range{kb, bytes_max}, InConfig::shown, RedisName{"client-output-buffer-limit"}),
 
     row<&Settings::runtime, &RuntimeOptions::busy_reply_threshold>(
-        "busy_reply_threshold", "milliseconds a script may run before other clients are told that it runs",
+        "busy_reply_threshold",
+        "milliseconds, as in redis.conf, that a script may run before other clients are told that it runs",
         Range{0, seconds_max}, RedisName{"lua-time-limit"}),
     row<&Settings::runtime, &RuntimeOptions::script_memory_max>(
         "script_memory_max", "memory of the scripts of one worker thread", Kind::bytes, OfMemory::yes,

@@ -10,9 +10,15 @@
 
 namespace sepal::value {
 
+// Of the hash of a filter. Who knows it can find items that collide: files tell it, and no reply to a client
+// but a dump (docs/security.md, "What the seed protects").
+struct Seed {
+  std::uint64_t number = 0;
+};
+
 struct Figure {
   std::string_view name;  // lower case, words joined by `_`; static text
-  std::variant<std::uint64_t, double, std::string_view> value;  // a text is static as well
+  std::variant<std::uint64_t, double, std::string_view, Seed> value;  // a text is static as well
 };
 
 // Confined.
@@ -26,6 +32,7 @@ struct Figures {
   void number(std::string_view name, std::uint64_t value) { figures.push_back({name, value}); }
   void real(std::string_view name, double value) { figures.push_back({name, value}); }
   void text(std::string_view name, std::string_view value) { figures.push_back({name, value}); }
+  void seed(std::uint64_t number) { figures.push_back({"seed", Seed{number}}); }
 };
 
 }  // namespace sepal::value

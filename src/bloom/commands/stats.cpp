@@ -29,7 +29,7 @@ StatsMap stats_of_layer(const bloom::LayerView& layer, const bloom::LayerMeasure
           {"fill", measured.fill},
           {"items_estimated", measured.item_estimate},
           {"false_positive_rate_now", measured.false_positive_rate},
-          {"false_positive_rate_asked", plan.error_rate},
+          {"false_positive_rate_planned", plan.error_rate},
           {"block_bits", blocked ? plan.block_bits : bits},
           {"probes", std::uint64_t{plan.probe_count}}};
 }
@@ -114,7 +114,7 @@ StatsMap stats_of(const WindowFilter& filter, WallTime now) {
   return {{"window_seconds", of_last ? StatsValue() : seconds_of(options.milliseconds)},
           {"window_items", of_last ? StatsValue(options.capacity) : StatsValue()},
           {"generations", std::uint64_t{options.generations}},
-          {"refresh", std::uint64_t{options.refresh ? 1U : 0U}},
+          {"refresh", options.refresh},
           {"capacity", options.capacity},
           {"items", filter.item_count(now)},
           {"kept_since", seconds_of(state.kept_since)},

@@ -61,7 +61,8 @@ std::string difference(const Filter& a, const Filter& b) {
   const FilterOptions of_a = a.options();
   const FilterOptions of_b = b.options();
   if (of_a.hash != of_b.hash) return "hashes: one filter did not begin in Sepal";
-  if (of_a.seed != of_b.seed) return numbers("seeds", of_a.seed, of_b.seed);
+  // The seeds themselves are secret (docs/security.md).
+  if (of_a.seed != of_b.seed) return "seeds";
   // The options decide the layers to come, too: a filter may grow while it is read.
   if (of_a.expansion != of_b.expansion) return numbers("expansions", of_a.expansion, of_b.expansion);
   const std::uint32_t common = std::min(a.layer_count(), b.layer_count());

@@ -264,7 +264,7 @@ void tell_options(const FilterOptions& options, Figures& to) {
   to.real("error_rate", options.error_rate);
   to.number("capacity", options.capacity);
   to.number("expansion", options.expansion);
-  to.number("seed", options.seed);
+  to.seed(options.seed);
   if (options.hash == ItemHash::redisbloom) to.text("hash", "redisbloom");
   if (options.hash == ItemHash::xxh3_above_bitmap) to.text("hash", "xxh3_above_bitmap");
 }

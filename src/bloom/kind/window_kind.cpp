@@ -333,7 +333,7 @@ void tell_options(const WindowOptions& options, Figures& to) {
   to.number("window_milliseconds", options.milliseconds);
   to.number("generations", options.generations);
   to.number("refresh", options.refresh ? 1 : 0);
-  to.number("seed", options.seed);
+  to.seed(options.seed);
 }
 
 void tell_lanes(const LanePlan& plan, Figures& to) {

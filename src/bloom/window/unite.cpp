@@ -34,7 +34,8 @@ std::string difference_of_reals(const char* what, double one, double other) {
 
 // Empty: there is none.
 std::string difference(const WindowOptions& a, const WindowOptions& b) {
-  if (a.seed != b.seed) return difference_of("seeds", a.seed, b.seed);
+  // The seeds themselves are secret (docs/security.md).
+  if (a.seed != b.seed) return "seeds";
   if (a.milliseconds != b.milliseconds)
     return difference_of_reals("windows: seconds", static_cast<double>(a.milliseconds) / 1000,
                                static_cast<double>(b.milliseconds) / 1000);

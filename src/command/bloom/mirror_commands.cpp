@@ -49,13 +49,13 @@ void tell(Context& context, const bloom::Filter& source) {
   const bool whole = link->mirror.state == keyspace::MirrorState::whole;
   constexpr std::size_t fields = 4;
   reply.map(fields);
-  reply.simple("Target");
+  reply.simple("target");
   reply.bulk(link->mirror.target);
-  reply.simple("Items mirrored");
+  reply.simple("items_mirrored");
   reply.integer_unsigned(items_mirrored(*link));
-  reply.simple("State");
+  reply.simple("state");
   reply.simple(whole ? "whole" : "broken");
-  reply.simple("Reason");
+  reply.simple("reason");
   reply.simple(reason_of(link->mirror.state));
 }
 

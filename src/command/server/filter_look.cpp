@@ -91,13 +91,11 @@ FilterLook look_at(const cuckoo::Filter& filter, FilterDetail detail, const Arou
   std::uint64_t removed = 0;
   double slots = 0;
   double slots_used = 0;
-  double right = 1;  // the probability that all layers say no
   for (const cuckoo::Filter::LayerFigures& layer : layers) {
     items += layer.items;
     removed += layer.removed;
     slots += static_cast<double>(layer.slots);
     slots_used += static_cast<double>(layer.slots_used);
-    right *= 1 - std::min(1.0, layer.rate);
   }
   SeenFilter& seen = detail.seen;
   // A filter that grows has room for more than was asked for.
@@ -110,7 +108,7 @@ FilterLook look_at(const cuckoo::Filter& filter, FilterDetail detail, const Arou
   seen.growth_limit = options.scaling() ? GrowthLimit::none : GrowthLimit::expansion;
   seen.refuses = !options.scaling() && items >= filter.plan().item_count_max();
   seen.fill = slots_used / slots;
-  seen.false_positive_rate = 1 - right;
+  seen.false_positive_rate = cuckoo::Filter::rate_of(layers);
   seen.rate_asked = options.error_rate;
   seen.removed_count = removed - std::min(removed, filter.forgotten());
   detail.layers = std::move(layers);

@@ -120,7 +120,7 @@ void tell_plan(const Plan& plan, Figures& to) {
   to.real("error_rate", plan.options.error_rate);
   to.number("capacity", plan.options.capacity);
   to.number("expansion", plan.options.expansion);
-  to.number("seed", plan.options.seed);
+  to.seed(plan.options.seed);
 }
 
 void tell(const Value& value, Figures& to) {
@@ -128,14 +128,16 @@ void tell(const Value& value, Figures& to) {
   to.number("items", filter.item_count());
   to.number("removed", filter.removed_count());
   tell_plan(filter.plan(), to);
+  const std::vector<Filter::LayerFigures> layers = filter.layers();
+  to.real("false_positive_rate_now", Filter::rate_of(layers));
   to.part = "layer";
-  for (const Filter::LayerFigures& layer : filter.layers()) {
+  for (const Filter::LayerFigures& layer : layers) {
     Figures figures;
     figures.number("items", layer.items);
     figures.number("cells", layer.cells);
     figures.number("slots", layer.slots);
     figures.number("bytes", layer.bytes);
-    figures.real("rate", layer.rate);
+    figures.real("false_positive_rate_now", layer.rate);
     to.parts.push_back(std::move(figures.figures));
   }
 }

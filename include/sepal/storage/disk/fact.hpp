@@ -16,6 +16,9 @@ class Fact {
   Fact& text(std::string_view name, std::string_view value);
   Fact& number(std::string_view name, std::uint64_t value);
   Fact& real(std::string_view name, double value);
+  // A number of 64 bits that nothing is computed with: 0x and its digits. In JSON it is a text, because many
+  // readers of JSON keep 53 bits of a number.
+  Fact& identity(std::string_view name, std::uint64_t value);
 
   [[nodiscard]] const std::string& line() const { return line_; }  // filter key="a" items=3
   [[nodiscard]] std::string json() const { return json_ + "}"; }   // {"what":"filter","key":"a","items":3}
