@@ -265,7 +265,7 @@ class StatusPageTest(HttpTest):
             self.assertEqual(client.info("sepal")["items_removed"], "500")
             self.assertEqual(self.ask("/api/server")["items_removed"], 500)
         self.assertEqual((own["items"], own["items_removed"], own["false_positive_rate_asked"], own["memory_bytes"]),
-                         (stats[b"items"], stats[b"removed"], float(stats[b"error_rate"]), stats[b"memory_bytes"]))
+                         (stats[b"items"], stats[b"items_removed"], float(stats[b"error_rate"]), stats[b"memory_bytes"]))
         self.assertEqual(sum(layer["items"] for layer in own["layers"]), 2500)
         self.assertTrue(0 < own["false_positive_rate_now"] <= 0.001, own)
         self.assertTrue(2500 <= own["capacity"] <= 6000, own)

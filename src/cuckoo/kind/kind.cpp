@@ -126,7 +126,7 @@ void tell_plan(const Plan& plan, Figures& to) {
 void tell(const Value& value, Figures& to) {
   const Filter& filter = in(value);
   to.number("items", filter.item_count());
-  to.number("removed", filter.removed_count());
+  to.number("items_removed", filter.removed_count());
   tell_plan(filter.plan(), to);
   const std::vector<Filter::LayerFigures> layers = filter.layers();
   to.real("false_positive_rate_now", Filter::rate_of(layers));
@@ -136,7 +136,7 @@ void tell(const Value& value, Figures& to) {
     figures.number("items", layer.items);
     figures.number("cells", layer.cells);
     figures.number("slots", layer.slots);
-    figures.number("bytes", layer.bytes);
+    figures.number("memory_bytes", layer.bytes);
     figures.real("false_positive_rate_now", layer.rate);
     to.parts.push_back(std::move(figures.figures));
   }

@@ -165,7 +165,7 @@ Result<ValuePtr> apply(Value& value, std::uint8_t what, Bytes bytes, const value
 
 void tell_header(const RedisHeader& header, Figures& to) {
   to.number("items", header.item_count);
-  to.number("removed", header.delete_count);
+  to.number("items_removed", header.delete_count);
   to.number("bucket_size", header.bucket_slots);
   to.number("iterations", header.kicks_max);
   to.number("expansion", header.expansion);
