@@ -10,7 +10,7 @@ namespace sepal {
 // the programs link it (target sepal_commit), so a new commit recompiles one small file.
 [[nodiscard]] std::string_view git_commit();
 
-// What --version prints: "sepald 0.1.0 (commit 0123456789ab)".
+// What --version prints: "sepald 1.0.0 (commit 0123456789ab)".
 [[nodiscard]] inline std::string version_line(std::string_view program) {
   std::string line(program);
   line += " " SEPAL_VERSION;

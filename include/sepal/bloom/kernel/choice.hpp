@@ -25,7 +25,7 @@ inline constexpr const char* kernel_variable = "SEPAL_KERNEL";
 // Errors, with a sentence: out_of_range where the variable names none of these. Then the fastest is in use.
 // Programs check it when they start.
 Result<void> check_kernel();
-// What --version prints: "sepald 0.1.0 (commit 0123456789ab), kernel avx2".
+// What --version prints: "sepald 1.0.0 (commit 0123456789ab), kernel avx2".
 [[nodiscard]] inline std::string version_and_kernel(std::string_view program) {
   return version_line(program).append(", kernel ").append(kernel_name());
 }
