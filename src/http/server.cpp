@@ -310,10 +310,7 @@ class Server::Implementation {
     port_ = acceptor_.local_endpoint(error).port();
     accept();
     // The first accept is under way before the thread runs: a context without work would end at once.
-    thread_ = std::thread([this] {
-      name_this_thread("http");
-      context_.run();
-    });
+    thread_ = start_thread("http", [this] { context_.run(); });
     return {};
   }
 

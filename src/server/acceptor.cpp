@@ -133,8 +133,7 @@ Result<void> Acceptor::start(std::vector<Listener> listeners) {
     await(*door);
     doors_.push_back(std::move(door));
   }
-  thread_ = std::thread([this] {
-    name_this_thread("acceptor");
+  thread_ = start_thread("acceptor", [this] {
     if (look_interval_.count() > 0 && workers_.size() > 1) {
       tell({});
       schedule_look();

@@ -117,8 +117,7 @@ Result<void> Worker::start() {
   if (handshakes_ != nullptr)
     if (auto opened = handshakes_->open(); !opened) return opened;
   // Last, so an error above leaves no thread behind.
-  thread_ = std::thread([this] {
-    name_this_thread(("worker-" + std::to_string(index_)).c_str());
+  thread_ = start_thread("worker-" + std::to_string(index_), [this] {
     schedule_sweep();
     await_next();
     context_.run();

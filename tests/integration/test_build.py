@@ -279,7 +279,7 @@ class ExamineTest(BuildTest):
         self.assertRegex(self.sepal("verify", path).stdout.decode(), r"fine +\S*out\.sepal has a filter with \d+ items")
         told = [json.loads(line) for line in self.sepal("inspect", "--json", path).stdout.splitlines()]
         self.assertEqual([fact["what"] for fact in told], ["keys", "filter", "layer"])
-        self.assertEqual((told[1]["key"], told[1]["seed"], told[1]["capacity"]), ("users", 7, 200000))
+        self.assertEqual((told[1]["key"], told[1]["seed"], told[1]["capacity"]), ("users", "0x7", 200000))
         damaged = bytearray(self.read("out.sepal"))
         damaged[len(damaged) // 2] ^= 4
         self.write("out.sepal", damaged)

@@ -1,5 +1,6 @@
 """Scripts with the real daemon: one that runs for long, beside other clients, other workers, a save and a stop."""
 
+import os
 import resource
 import threading
 import time
@@ -94,6 +95,22 @@ class LuaTest(DaemonTest):
             resource.prlimit(daemon.process.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
             self.assertEqual(client.call("EVAL", "return redis.call('GET', 'key')", "0"), b"value")
         self.assertEqual(daemon.stop(), 0)
+
+    @unittest.skipIf(SANITIZED, "a sanitizer ends the process when there is no memory")
+    def test_whatever_memory_is_left_a_script_is_run_or_refused(self):
+        """The libraries below, OpenSSL's for the digest of the script, may be the first that find none."""
+        for left in range(0, 2 << 20, 128 << 10):
+            daemon = self.start("--threads", "1", directory=os.path.join(self.directory, str(left)))
+            with Client.of(daemon) as client:
+                client.call("SET", "key", "value")
+                with open("/proc/%d/statm" % daemon.process.pid, encoding="ascii") as text:
+                    mapped = int(text.read().split()[0]) * resource.getpagesize()
+                resource.prlimit(daemon.process.pid, resource.RLIMIT_AS, (mapped + left, resource.RLIM_INFINITY))
+                for command in (("EVAL", "return 1", "0"), ("SCRIPT", "LOAD", "return 1"), ("PING",)):
+                    client.pipeline([command])
+                resource.prlimit(daemon.process.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+                self.assertEqual(client.call("EVAL", "return redis.call('GET', 'key')", "0"), b"value")
+            self.assertEqual(daemon.stop(), 0, daemon.text())
 
     def test_many_clients_run_scripts_at_once(self):
         daemon = self.start("--threads", "2", "--journal", "always")

@@ -3,12 +3,33 @@
 
 #include <sepal/base/result.hpp>
 
+#include <future>
+#include <string>
+#include <thread>
+#include <utility>
+
 namespace sepal {
 
 // Names the thread as `top -H`, `ps -L` and debuggers show it. At most 15 characters: the system refuses a
 // longer name, and nothing changes. Also gives the thread a stack of its own for signal handlers, so that a
 // crash that used up the thread's stack is still reported (app/crash_report.hpp).
 void name_this_thread(const char* name);
+
+// Starts a thread that does the work under this name. Returns when the thread has its name, and with it its
+// first memory: jemalloc ends the process where the first allocation of a thread finds none, so a thread that
+// serves must not come to that later. Throws std::system_error, as std::thread does.
+template <class Work>
+[[nodiscard]] std::thread start_thread(std::string name, Work work) {
+  std::promise<void> named;
+  const std::future<void> begun = named.get_future();
+  std::thread thread([name = std::move(name), work = std::move(work), named = std::move(named)]() mutable {
+    name_this_thread(name.c_str());
+    named.set_value();
+    work();
+  });
+  begun.wait();
+  return thread;
+}
 
 // Asks the scheduler to run the calling thread, and the threads that it starts later, in short slices. On a
 // shared core such a thread runs sooner after it is woken; its share of the core stays the same. Linux heeds

@@ -39,7 +39,7 @@ void Adopter::begin(Parts parts) {
   SEPAL_ASSERT(!parts_ && !thread_.joinable(), "the adopter begins once");
   SEPAL_ASSERT(parts.room && parts.answer, "the adopter cannot ask for room, or answer a client");
   parts_.emplace(std::move(parts));
-  thread_ = std::thread([this] { serve(); });
+  thread_ = start_thread("adopter", [this] { serve(); });
 }
 
 void Adopter::stop() {
@@ -125,7 +125,6 @@ bool Adopter::next(Job& job) {
 }
 
 void Adopter::serve() {
-  name_this_thread("adopter");
   for (Job job; next(job); job = {}) {
     command::Answer answer;
     // What lacks memory is the copy of a string or a filter, which is under no key yet.

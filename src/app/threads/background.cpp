@@ -24,7 +24,8 @@ std::vector<value::SmallPages> small_pages_of(const value::Value& value) {
 
 }  // namespace
 
-Background::Background() : settling_([this] { settling_gave_up(); }), thread_([this] { run(); }) {}
+Background::Background()
+    : settling_([this] { settling_gave_up(); }), thread_(start_thread("background", [this] { run(); })) {}
 
 Background::~Background() {
   drain();
@@ -110,7 +111,6 @@ void Background::give_memory_back() {
 }
 
 void Background::run() {
-  name_this_thread("background");
   while (true) {
     std::vector<Task> tasks = next_tasks();
     // Outside the lock: a task may write a file, and post() must not wait for it.

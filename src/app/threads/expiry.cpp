@@ -90,7 +90,7 @@ Expiry::~Expiry() {
 void Expiry::begin(const Parts& parts) {
   SEPAL_ASSERT(!thread_.joinable(), "the removal of keys begins once");
   due_at(parts.keyspace.due());
-  thread_ = std::thread([this, parts] { run(parts); });
+  thread_ = start_thread("expiry", [this, parts] { run(parts); });
 }
 
 void Expiry::stop() {
@@ -112,7 +112,6 @@ void Expiry::due_at(Deadline deadline) {
 }
 
 void Expiry::run(const Parts& parts) {
-  name_this_thread("expiry");
   Limbo limbo(&parts.gate);
   for (Pause pause; wait(pause);) {
     pause = remove_some(parts, limbo);

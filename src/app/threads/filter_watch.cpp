@@ -44,10 +44,7 @@ bool stands_before(const command::SeenFilter& one, const command::SeenFilter& ot
 
 FilterWatch::FilterWatch(Gate& gate, std::size_t side, const keyspace::Keyspace& keyspace, Options options)
     : gate_(gate), side_(side), keyspace_(keyspace), options_(std::move(options)) {
-  thread_ = std::thread([this] {
-    name_this_thread("watch");
-    run();
-  });
+  thread_ = start_thread("watch", [this] { run(); });
 }
 
 FilterWatch::~FilterWatch() {

@@ -35,7 +35,7 @@ std::chrono::nanoseconds core_time() {
 }  // namespace
 
 PageSettling::PageSettling(std::function<void()> on_given_up)
-    : on_given_up_(std::move(on_given_up)), thread_([this] { run(); }) {}
+    : on_given_up_(std::move(on_given_up)), thread_(start_thread("pages", [this] { run(); })) {}
 
 PageSettling::~PageSettling() {
   {
@@ -76,7 +76,6 @@ void PageSettling::free_given_up() {
 }
 
 void PageSettling::run() {
-  name_this_thread("pages");
   // If the system refuses this, it has refused short slices as well, and the log says so.
   static_cast<void>(ask_to_run_behind());
   while (wait()) {

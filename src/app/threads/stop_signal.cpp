@@ -40,7 +40,7 @@ StopSignal::StopSignal(std::chrono::seconds stop_max, ServiceManager& manager)
   signal(SIGPIPE, SIG_IGN);
   // A file above the limit of the process (ulimit -f) makes a save fail; it must not end the process.
   signal(SIGXFSZ, SIG_IGN);
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread("stop-signal", [this] { run(); });
 }
 
 StopSignal::~StopSignal() {
@@ -131,7 +131,6 @@ void StopSignal::asked_by(int signal) {
 }
 
 void StopSignal::run() {
-  name_this_thread("stop-signal");
   const sigset_t signals = watched_signals();
   auto deadline = std::chrono::steady_clock::time_point::max();
   while (!ending_) {

@@ -10,7 +10,7 @@ namespace sepal::app {
 void Watchdog::begin(AskWorkers ask) {
   SEPAL_ASSERT(ask && !thread_.joinable(), "the watchdog begins once, and asks the workers");
   ask_ = std::move(ask);
-  if (manager_.watchdog_period()) thread_ = std::thread([this] { run(); });
+  if (manager_.watchdog_period()) thread_ = start_thread("watchdog", [this] { run(); });
 }
 
 void Watchdog::end() {
@@ -26,7 +26,6 @@ void Watchdog::end() {
 
 // The manual of the manager recommends half of its period.
 void Watchdog::run() {
-  name_this_thread("watchdog");
   const auto half = *manager_.watchdog_period() / 2;
   do {
     if (!workers_answer()) return;

@@ -74,7 +74,7 @@ class Saver::Implementation {
     status_.last_success = loaded.at;
     status_.journal_position = loaded.journal_position;
     status_.changes_saved = loaded.changes;
-    thread_ = std::thread([this] { run(); });
+    thread_ = start_thread("saver", [this] { run(); });
   }
 
   ~Implementation() { stop(); }
@@ -159,7 +159,6 @@ class Saver::Implementation {
   };
 
   void run() {
-    name_this_thread("saver");
     while (std::optional<Order> order = next_order()) {
       const auto report = save(*order, [this] { return !abandoned_.load(); });
       // `busy_` stays set while `done` runs. Otherwise save_at_stop() might begin its save then, and

@@ -73,7 +73,7 @@ class JournalThread final : public Journal {
     if (options_.policy != JournalPolicy::off) {
       if (auto begun = begin(); !begun) return begun;
     }
-    if (options_.threaded) thread_ = std::thread([this] { run(); });
+    if (options_.threaded) thread_ = start_thread("journal", [this] { run(); });
     return {};
   }
 
@@ -233,7 +233,6 @@ class JournalThread final : public Journal {
   }
 
   void run() {
-    name_this_thread("journal");
     for (;;) {
       const JournalCore::Chores chores = core_.wait_for_chores();
       if (chores.end) return;
