@@ -1,11 +1,11 @@
 // sepald: reads the settings, runs the daemon, ends with 0 after an orderly stop.
-#include <sepal/base/crypto_memory.hpp>
 #include <sepal/base/memory_reserve.hpp>
 #include <sepal/base/thread.hpp>
 #include <sepal/bloom/kernel/choice.hpp>
 #include <sepal/log/event.hpp>
 #include <sepal/log/standard_streams.hpp>
 #include <sepal/settings/settings.hpp>
+#include <sepal/tls/memory.hpp>
 
 #include <chrono>
 #include <cstdio>
@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
     return complain(logging.error(), exit_failed);
   }
   sepal::memory_reserve::begin();
-  sepal::use_reserve_for_crypto();
+  sepal::tls::use_memory_reserve();
   sepal::app::install_crash_report(sepal::bloom::version_and_kernel("sepald"));
   // Before any other thread, because threads inherit it (decisions/0016).
   if (const auto asked = sepal::ask_for_short_slices(); !asked)

@@ -50,7 +50,7 @@ Fact& Fact::number(std::string_view name, std::uint64_t value) {
 Fact& Fact::identity(std::string_view name, std::uint64_t value) {
   constexpr int hexadecimal = 16;
   std::array<char, hexadecimal> digits;
-  const auto end = std::to_chars(digits.begin(), digits.end(), value, hexadecimal).ptr;
+  auto* const end = std::to_chars(digits.begin(), digits.end(), value, hexadecimal).ptr;
   const std::string text = "0x" + std::string(digits.begin(), end);
   return put(name, text, "\"" + text + "\"");
 }

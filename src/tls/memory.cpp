@@ -1,12 +1,12 @@
 #include <sepal/base/assert.hpp>
-#include <sepal/base/crypto_memory.hpp>
+#include <sepal/tls/memory.hpp>
 
 #include <cstddef>
 #include <cstdlib>
 #include <new>
 #include <openssl/crypto.h>
 
-namespace sepal {
+namespace sepal::tls {
 namespace {
 
 // Whether it is worth to try again. The handler of operator new throws when its reserve is used up.
@@ -40,9 +40,9 @@ void release(void* memory, const char* /*file*/, int /*line*/) {
 
 }  // namespace
 
-void use_reserve_for_crypto() {
+void use_memory_reserve() {
   const int set = CRYPTO_set_mem_functions(allocate, reallocate, release);
   SEPAL_ASSERT(set == 1, "OpenSSL has taken memory already");
 }
 
-}  // namespace sepal
+}  // namespace sepal::tls
