@@ -41,7 +41,7 @@ complete -c sepald -l journal-size-max-percent -x -d 'the same as a share of the
 complete -c sepald -l disk-reserve -x -d 'room that is kept on the disk for deletions, a save and a start when it is full; 0: none (default "32mb")'
 complete -c sepald -l save-bandwidth -x -d 'bytes that a save writes in a second, but for the one at stop; 0: as many as the disk takes (default 0)'
 complete -c sepald -l storage-threads -x -d 'threads that pack small filters for a save, or read and check filters at a start; 0: one for each core, or fewer if the container has less CPU time, and 16 at most (default 0)'
-complete -c sepald -l shutdown-timeout -x -d 'time an orderly stop may take, its save included (default "1m")'
+complete -c sepald -l stop-seconds-max -x -d 'time an orderly stop may take, its save included (default "1m")'
 complete -c sepald -l maxmemory -x -d 'memory of all filters and keys; 0: a share of what the machine or container has (default 0)'
 complete -c sepald -l keys-max -x -d 'keys in all databases together (default 1000000000)'
 complete -c sepald -l layers-max -x -d 'layers that one filter may grow to (default 64)'

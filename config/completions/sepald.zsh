@@ -44,7 +44,7 @@ _arguments \
   '--disk-reserve=[room that is kept on the disk for deletions, a save and a start when it is full; 0\: none (default "32mb")]:size:' \
   '--save-bandwidth=[bytes that a save writes in a second, but for the one at stop; 0\: as many as the disk takes (default 0)]:size:' \
   '--storage-threads=[threads that pack small filters for a save, or read and check filters at a start; 0\: one for each core, or fewer if the container has less CPU time, and 16 at most (default 0)]:number:' \
-  '--shutdown-timeout=[time an orderly stop may take, its save included (default "1m")]:time:' \
+  '--stop-seconds-max=[time an orderly stop may take, its save included (default "1m")]:time:' \
   '--maxmemory=[memory of all filters and keys; 0\: a share of what the machine or container has (default 0)]:size:' \
   '--keys-max=[keys in all databases together (default 1000000000)]:number:' \
   '--layers-max=[layers that one filter may grow to (default 64)]:number:' \

@@ -301,8 +301,9 @@ constexpr auto table = with_groups(std::to_array<Setting>({
         "threads that pack small filters for a save, or read and check filters at a start; 0: one for each "
         "core, or fewer if the container has less CPU time, and 16 at most",
         Range{0, storage_threads_max}, InConfig::shown),
-    row<&Settings::shutdown_timeout>("shutdown_timeout", "time an orderly stop may take, its save included",
-                                     Kind::seconds, Range{1, seconds_max}, InConfig::shown),
+    row<&Settings::stop_seconds_max>("stop_seconds_max", "time an orderly stop may take, its save included",
+                                     Kind::seconds, Range{1, seconds_max}, InConfig::shown,
+                                     Parameter{"shutdown-timeout"}),
 
     row<&Settings::keyspace, &KeyspaceOptions::memory_max>(
         "maxmemory", "memory of all filters and keys; 0: a share of what the machine or container has",

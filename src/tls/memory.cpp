@@ -1,4 +1,3 @@
-#include <sepal/base/assert.hpp>
 #include <sepal/tls/memory.hpp>
 
 #include <cstddef>
@@ -41,8 +40,9 @@ void release(void* memory, const char* /*file*/, int /*line*/) {
 }  // namespace
 
 void use_memory_reserve() {
-  const int set = CRYPTO_set_mem_functions(allocate, reallocate, release);
-  SEPAL_ASSERT(set == 1, "OpenSSL has taken memory already");
+  // It refuses where something in the process, such as a library that was preloaded, has used it already.
+  // Then it keeps to the system's memory.
+  static_cast<void>(CRYPTO_set_mem_functions(allocate, reallocate, release));
 }
 
 }  // namespace sepal::tls

@@ -174,7 +174,7 @@ class ServiceTest(unittest.TestCase):
 
     def test_a_stop_has_the_time_that_sepald_takes(self):
         seconds = int(re.search(r"^TimeoutStopSec=(\d+)$", self.SERVICE.read_text(), re.M).group(1))
-        usual = re.search(r'^shutdown_timeout = "1m" ', (ROOT / "config/sepald.toml").read_text(), re.M)
+        usual = re.search(r'^stop_seconds_max = "1m" ', (ROOT / "config/sepald.toml").read_text(), re.M)
         self.assertTrue(usual)
         self.assertGreater(seconds, 60)
 

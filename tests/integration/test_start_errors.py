@@ -23,7 +23,7 @@ TEXTS = {"unixsocket", "user", "requirepass_file", "dir", "import_dir", "log_fil
 WRONG_VALUES = {
     **dict.fromkeys("backlog login_timeout tcp_keepalive busy_reply_threshold save_interval journal_save_percent "
                     "journal_save_min journal_size_max journal_size_max_percent disk_reserve save_bandwidth "
-                    "shutdown_timeout maxmemory_clients output_bytes_max".split(), ["-1", "x"]),
+                    "stop_seconds_max maxmemory_clients output_bytes_max".split(), ["-1", "x"]),
     **dict.fromkeys("upload_timeout keys_max layers_max item_bytes_max request_bytes_max request_arguments_max "
                     "line_bytes_max bf_capacity".split(), ["0", "x"]),
     **dict.fromkeys("port tls_port http_port".split(), ["65536", "x"]),

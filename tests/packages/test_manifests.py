@@ -30,7 +30,7 @@ KINDS = {("v1", "Secret"): "V1Secret", ("v1", "Service"): "V1Service", ("apps/v1
 PLAIN = {"str": str, "int": int, "bool": bool, "float": (int, float)}
 ENTRYPOINT = ["--bind", "0.0.0.0", "--dir", "/data"]
 UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "kb": 2**10, "mb": 2**20, "gb": 2**30, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
-# Seconds that an orderly stop may take: the default of shutdown_timeout.
+# Seconds that an orderly stop may take: the default of stop_seconds_max.
 STOP_SECONDS_MAX = 60
 
 

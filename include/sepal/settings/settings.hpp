@@ -57,7 +57,7 @@ struct Settings {
   std::uint32_t storage_threads = 0;  // 0: as many as can run, up to a bound; the result is data.thread_count
   storage::DataDirectoryOptions data;
   std::uint64_t disk_reserve_bytes = std::uint64_t{32} << 20;  // 0: no reserve is kept
-  std::uint32_t shutdown_timeout =
+  std::uint32_t stop_seconds_max =
       60;                          // seconds after SIGTERM; then the process ends without a finished save
   std::string user;                // empty: none
   std::string config_file;         // the one that was read; empty: none

@@ -10,8 +10,8 @@
 
 namespace sepal::value {
 
-// Of the hash of a filter. Who knows it can find items that collide: files tell it, and no reply to a client
-// but a dump (docs/security.md, "What the seed protects").
+// The seed of a filter's hash. A client that knows it can find items that collide. So files tell it, and no
+// reply to a client but a dump does (docs/security.md, "What the seed protects").
 struct Seed {
   std::uint64_t number = 0;
 };

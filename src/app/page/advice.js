@@ -74,8 +74,9 @@ function untilFull(filter) {
   return filter.seconds_until_full === 0 ? "" : ` At the rate of the last minute it is full in ${duration(filter.seconds_until_full)}.`;
 }
 
-// What to do where memory is short. `wanted`: bytes that filters and keys would take.
-export function memoryStep(memory, wanted) {
+// What to do where memory is short. `more`: bytes that filters and keys would take beside what they take now.
+export function memoryStep(memory, more) {
+  const wanted = Math.max(memory.used_bytes, memory.limit_bytes) + more;
   return memory.maxmemory_bytes && wanted < 0.8 * memory.machine_bytes
     ? { text: "Remove keys that are not needed, or raise the limit (also in sepald.toml, for the next start):", code: `CONFIG SET maxmemory ${Math.ceil(wanted / 2 ** 20)}mb` }
     : { text: "Remove keys that are not needed, or give the machine more memory.", code: "" };
@@ -83,8 +84,8 @@ export function memoryStep(memory, wanted) {
 
 // It has to grow, and its next layer would take more memory than is left.
 export const lacksMemory = (filter) => filter.growth_limit === "memory";
-// At most about what its next layer takes, in bytes: a lower rate takes more for each item.
-export const nextLayerBytes = (filter) => 1.5 * filter.expansion * filter.memory_bytes;
+// More than its next layer takes, in bytes: half of the rate takes less than twice as much for each item.
+export const nextLayerBytes = (filter) => 2 * filter.expansion * filter.memory_bytes;
 
 const growthOf = (filter) => (lacksMemory(filter) ? "It has to grow, and its next layer would take more memory than is left"
   : filter.growth_limit === "layers" ? "It has grown to as many layers as it may have" : "It does not grow");
@@ -98,7 +99,7 @@ function adviseMemory(filter, answers, memory) {
   return {
     why: `${growthOf(filter)}. Now ${room}${full ? ": it refuses new items." : ". Then it refuses new items."} ${answers}`,
     what: full ? `Let it have more memory. Then ${ADD_AGAIN}.` : "Let it have more memory in time.",
-    steps: [memoryStep(memory, memory.used_bytes + nextLayerBytes(filter))],
+    steps: [memoryStep(memory, nextLayerBytes(filter))],
   };
 }
 

@@ -33,11 +33,15 @@ function ofPause({ pause }) {
 
 const LARGEST = 3;
 
-const stuck = (filter) => filter.state === "full" && lacksMemory(filter);
+const STUCK = {
+  full: ["cannot grow: its next layer would take more memory than is left. It refuses new items.", "cannot grow: their next layers would take more memory than is left. They refuse new items."],
+  filling: ["will not be able to grow: its next layer would take more memory than is left. Then it refuses new items.", "will not be able to grow: their next layers would take more memory than is left. Then they refuse new items."],
+};
+const stuck = (filter) => filter.state in STUCK && lacksMemory(filter);
 
 function ofMemory({ memory, recent }, listed) {
   // Those that filters refuse which cannot grow are told with these filters.
-  const refused = listed.some(stuck) ? 0 : recent.adds_refused.memory;
+  const refused = listed.some((filter) => filter.state === "full" && stuck(filter)) ? 0 : recent.adds_refused.memory;
   if (!memory.limit_bytes || (memory.used_bytes <= NEAR * memory.limit_bytes && refused === 0)) return [];
   const near = memory.used_bytes > NEAR * memory.limit_bytes;
   const share = (first) => `${first} and keys take ${bytes(memory.used_bytes)}, ${percent(memory.used_bytes / memory.limit_bytes)} of ${memory.maxmemory_bytes ? "maxmemory" : "their share of the memory"}`;
@@ -47,18 +51,19 @@ function ofMemory({ memory, recent }, listed) {
   if (!near) return [{ tone: "warn", what: `${were}. ${share("Now filters")}.`, steps: [step("If more are refused, remove keys that are not needed, or raise maxmemory.")], ...largest }];
   const what = `${share("Filters")}. ${refused ? `${were}.` : "At the limit, new filters and items are refused."}`;
   const tone = refused || memory.used_bytes > 0.98 * memory.limit_bytes ? "bad" : "warn";
-  return [{ tone, what, steps: [memoryStep(memory, 1.5 * memory.used_bytes)], ...largest }];
+  return [{ tone, what, steps: [memoryStep(memory, 0.5 * memory.used_bytes)], ...largest }];
 }
 
-// Filters that have to grow, and do not get the memory.
+// Filters that have to grow, or soon will, and would not get the memory.
 function ofGrowth({ memory, recent }, listed) {
-  const filters = listed.filter(stuck);
-  if (filters.length === 0) return [];
-  const refused = recent.adds_refused.memory;
-  const [one, more] = ["cannot grow: its next layer would take more memory than is left. It refuses new items.", "cannot grow: their next layers would take more memory than is left. They refuse new items."];
-  const { text, code } = memoryStep(memory, filters.reduce((sum, filter) => sum + nextLayerBytes(filter), memory.used_bytes));
-  return [{ tone: "bad", filters: filters.slice(0, LARGEST), state: "full", number: filters.length, what: `${many(filters.length, `filter ${one}`, `filters ${more}`)}${refused ? ` ${many(refused, "add was", "adds were")} refused ${recently(recent)} for lack of memory.` : ""}`,
-    steps: [step(text, code), ...(refused ? [step("Add the refused items again then.")] : [])] }];
+  return Object.entries(STUCK).flatMap(([state, [one, more]]) => {
+    const filters = listed.filter((filter) => filter.state === state && stuck(filter)), refused = state === "full" ? recent.adds_refused.memory : 0;
+    if (filters.length === 0) return [];
+    const { text, code } = memoryStep(memory, filters.reduce((sum, filter) => sum + nextLayerBytes(filter), 0));
+    return [{ tone: STATES[state].tone, filters: filters.slice(0, LARGEST), state, number: filters.length,
+      what: `${many(filters.length, `filter ${one}`, `filters ${more}`)}${refused ? ` ${many(refused, "add was", "adds were")} refused ${recently(recent)} for lack of memory.` : ""}`,
+      steps: [step(text, code), ...(refused ? [step("Add the refused items again then.")] : [])] }];
+  });
 }
 
 const areMany = (clients, clientsMax) => clients > NEAR * clientsMax;

@@ -70,7 +70,7 @@ int run(sepal::settings::Settings settings, sepal::app::Privileges& privileges) 
     // In this order: the manager reads the environment, and the signals are blocked, before another thread
     // starts.
     sepal::app::ServiceManager manager;
-    sepal::app::StopSignal stop_signal(std::chrono::seconds(settings.shutdown_timeout), manager);
+    sepal::app::StopSignal stop_signal(std::chrono::seconds(settings.stop_seconds_max), manager);
     sepal::app::Daemon daemon(std::move(settings), stop_signal, manager, privileges);
     return daemon.run() ? 0 : exit_failed;
   } catch (const std::exception& problem) {

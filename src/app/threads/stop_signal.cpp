@@ -152,7 +152,7 @@ void StopSignal::run() {
       // the log.
       note("SHUTDOWN");
     } else if (received < 0 && errno == EAGAIN && requested_) {
-      end_at_once("stopping took longer than shutdown_timeout");
+      end_at_once("stopping took longer than stop_seconds_max");
     }
   }
 }

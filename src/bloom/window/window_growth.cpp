@@ -15,6 +15,14 @@ constexpr std::uint64_t growth_pause_milliseconds = 1000;
 
 }  // namespace
 
+bool WindowFilter::full(WallTime now) const {
+  const std::uint64_t generation = generation_at(now);
+  // One that has not begun has all of its places.
+  if (generation != newest_generation()) return false;
+  return newest_layer().taken(static_cast<std::uint32_t>(generation % options_.lanes())) >=
+         newest_layer().plan().capacity;
+}
+
 bool WindowFilter::may_grow(WallTime now) const {
   if (options_.expansion == 0 || options_.of_last()) return false;
   const std::uint64_t pause_ends = may_grow_at_.load(std::memory_order_relaxed);

@@ -53,6 +53,21 @@ struct Around {
   SteadyTime steady;
 };
 
+// Whether it is allowed to, whatever memory is left.
+bool may_grow(const SeenFilter& seen, const keyspace::Keyspace& keyspace) {
+  return seen.expansion != 0 && seen.layer_count < keyspace.options().layers_max;
+}
+
+// Whether it surely does. To plan a layer may take a part of a millisecond, and a walk asks every filter that
+// is nearly full. A layer has less than twice the memory of the one before for each item, because it is
+// planned for half of its rate; a small one takes whole blocks.
+bool next_layer_fits(const SeenFilter& seen, const keyspace::Keyspace& keyspace) {
+  constexpr double times_max = 4;
+  constexpr double blocks_max = 65536;
+  return times_max * seen.expansion * static_cast<double>(seen.byte_count) + blocks_max <
+         static_cast<double>(keyspace.value_limits().bytes_max);
+}
+
 FilterLook look_at(bloom::Filter& filter, FilterDetail detail, const Around& around) {
   bloom::FilterFacts facts = bloom::facts_of(filter, around.steady);
   SeenFilter& seen = detail.seen;
@@ -61,10 +76,9 @@ FilterLook look_at(bloom::Filter& filter, FilterDetail detail, const Around& aro
   seen.byte_count = facts.byte_count;
   seen.layer_count = facts.layers.size();
   seen.expansion = facts.options.expansion;
-  // The next layer is planned only when it may soon be needed: that takes longer than the rest of the look.
-  const bool may_grow = seen.expansion != 0 && seen.layer_count < around.keyspace.options().layers_max;
-  if (!may_grow ||
-      static_cast<double>(seen.item_count) >= growth_asked_share * static_cast<double>(seen.capacity))
+  const bool nearly_full =
+      static_cast<double>(seen.item_count) >= growth_asked_share * static_cast<double>(seen.capacity);
+  if (!may_grow(seen, around.keyspace) || (nearly_full && !next_layer_fits(seen, around.keyspace)))
     seen.growth_limit = limit_of(filter.growth_refusal(around.keyspace.value_limits(seen.byte_count)));
   seen.refuses = seen.growth_limit != GrowthLimit::none && seen.item_count >= seen.capacity;
   seen.rate_asked = facts.options.error_rate;
@@ -164,15 +178,16 @@ FilterLook look_at(const bloom::WindowFilter& filter, FilterDetail detail, const
   bloom::WindowFilter::State state = filter.state(around.wall);
   SeenFilter& seen = detail.seen;
   const bloom::WindowOptions& options = filter.options();
-  const bool is_full = state.generations.front().items >= state.layers.back().plan.capacity;
-  if (!options.of_last() && (is_full || options.expansion == 0))
+  const bool is_full = filter.full(around.wall);
+  seen.expansion = options.expansion;
+  seen.byte_count = filter.byte_count();
+  seen.layer_count = state.layers.size();
+  const bool asks = !may_grow(seen, around.keyspace) || (is_full && !next_layer_fits(seen, around.keyspace));
+  if (!options.of_last() && asks)
     seen.growth_limit = limit_of(filter.growth_refusal(around.keyspace.value_limits(filter.byte_count())));
   seen.refuses = is_full && seen.growth_limit != GrowthLimit::none;
   seen.capacity = filter.capacity();
   seen.item_count = filter.item_count(around.wall);
-  seen.byte_count = filter.byte_count();
-  seen.layer_count = state.layers.size();
-  seen.expansion = options.expansion;
   // All generations that are remembered have room, one more than those of a window.
   const double room = static_cast<double>(seen.capacity) * options.lanes() / options.generations;
   seen.fill = std::min(1.0, static_cast<double>(seen.item_count) / std::max(room, 1.0));

@@ -248,6 +248,10 @@ class AdviceTest(PageTest):
             items = self.items(1_100_000)
             for first in range(0, len(items), 1000):
                 answer = self.client.call(command, key, *between, *items[first:first + 1000])
+                if (key, first) == ("plain", 900_000):
+                    [trouble] = self.page.ask("trouble", "1 filter will not be able to grow")
+                    self.assertRegex(trouble["text"], "its next layer would take more memory than is left\\. Then it refuses new items\\.Remove keys .*raise the limit")
+                    self.assertRegex(self.page.ask("filter", "0/plain", "filling")["text"], "It has room for [\\d,]+ more items|room for .* more items. Then it refuses new items.*in time")
                 if any(isinstance(one, Refused) or one == -1 for one in answer):
                     refused = items[first:first + 1000]
                     break

@@ -121,6 +121,25 @@ TEST_CASE("a filter that forgets and does not grow is full until its next genera
   CHECK(state_in(world, "last") == "fine");
 }
 
+TEST_CASE(
+    "a filter that forgets and has grown is full only when its newest layer is, and would get no memory") {
+  World world;
+  world.send({"BF.RESERVE", "w", "0.001", "4000", "WINDOW", "40", "EXPANSION", "4"});
+  // The first layer has 1000 items for each of four generations, and the second one 4000.
+  CHECK_FALSE(fill(world, "BF.ADD", "w", 1100));
+  REQUIRE(seen_in(world, "w").layer_count == 2);
+  world.keyspace.set_memory_max(world.keyspace.memory_used() + 1000);
+  int added = 1100;
+  const auto add = [&] { return world.send({"BF.ADD", "w", "item:" + std::to_string(added++)}); };
+  while (seen_in(world, "w").item_count < 4500) REQUIRE_FALSE(add().starts_with("-"));
+  CHECK(state_in(world, "w") == "fine");
+  while (!add().starts_with("-")) REQUIRE(added < 10'000);
+  CHECK(state_in(world, "w") == "full");
+  CHECK(seen_in(world, "w").growth_limit == GrowthLimit::memory);
+  world.now += 10s;
+  CHECK(state_in(world, "w") == "fine");
+}
+
 TEST_CASE("the source of a broken mirror is in trouble, its target is not") {
   World world;
   world.send({"BF.RESERVE", "s", "0.01", "1000"});

@@ -68,7 +68,7 @@ TEST_CASE("every flag reaches its field") {
       "--bf-error-rate", "1e-3", "--bf-capacity", "1000", "--bf-expansion", "4", "--seed",
       "18446744073709551615", "--journal", "always", "--import-dir", "/var/lib/imports",
       "--journal-segment", "4mb", "--journal-save-percent", "30", "--journal-save-min", "1mb",
-      "--shutdown-timeout", "2d"});
+      "--stop-seconds-max", "2d"});
   // clang-format on
   CHECK(s.server.bind == std::vector<std::string>{"0.0.0.0", "::1", "-fe80::1%eth0"});
   CHECK(s.server.worker_count == 3);
@@ -102,7 +102,7 @@ TEST_CASE("every flag reaches its field") {
   CHECK(s.keyspace.capacity == 1000);
   CHECK(s.keyspace.expansion == 4);
   CHECK(s.seed == 18446744073709551615ull);
-  CHECK(s.shutdown_timeout == 172800);
+  CHECK(s.stop_seconds_max == 172800);
 }
 
 TEST_CASE("the text of a flag is taken unchanged, whatever it looks like") {

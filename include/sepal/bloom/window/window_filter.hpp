@@ -86,6 +86,9 @@ class WindowFilter final : public value::Value {
   // Whether a filter without room may grow now. One that was refused memory, or a layer, is not asked again
   // for a second.
   [[nodiscard]] bool may_grow(WallTime now) const;
+  // The newest layer has no place left for the generation of this time: an add of a new item grows the
+  // filter, or is refused.
+  [[nodiscard]] bool full(WallTime now) const;
   // Why it could not grow another layer within these limits; none: it could, if the system has the memory.
   // `limits.bytes_max` counts what the filter takes already, as for grow().
   [[nodiscard]] Refusal growth_refusal(const value::Limits& limits) const;
