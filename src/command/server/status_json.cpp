@@ -37,7 +37,7 @@ JsonWriter& known_or_null(JsonWriter& to, std::optional<Number> value) {
   return value ? to.number(*value) : to.null();
 }
 
-// Of a time since 1970, or of a duration.
+// The seconds of a time since 1970, or of a duration.
 double seconds_of(std::uint64_t milliseconds) {
   return static_cast<double>(milliseconds) / 1000;
 }
