@@ -8,6 +8,8 @@ import struct
 import subprocess
 import sys
 
+from daemon import encode
+
 ELSEWHERE = "198.51.100.1"  # for documents (RFC 5737), so no real network has it
 _INSIDE = "SEPAL_TEST_NETWORK"
 _SIOCSIFADDR, _SIOCSIFFLAGS, _IFF_UP = 0x8916, 0x8914, 1
@@ -31,3 +33,19 @@ def enter():
             os.environ[_INSIDE] = "1"
             os.execvp("unshare", ["unshare", *options, *sys.orig_argv])
     return False
+
+
+def ask(address, port, *requests):
+    """A client at this address: the whole answer of a server that closes, else a line for each request."""
+    with socket.create_connection((address, port), timeout=300, source_address=(address, 0)) as connection:
+        answer = b""
+        try:
+            connection.sendall(b"".join(encode(*words) for words in requests))
+            while answer.count(b"\r\n") < len(requests):
+                piece = connection.recv(4096)
+                if not piece:
+                    break
+                answer += piece
+        except ConnectionError:
+            pass  # refused before it could send
+        return answer

@@ -19,19 +19,7 @@ class StrangersTest(DaemonTest):
         return self.start("--bind", "0.0.0.0", *arguments)
 
     def ask(self, daemon, address, *words):
-        """The whole answer of a server that closes, else one line."""
-        with socket.create_connection((address, daemon.port), timeout=300, source_address=(address, 0)) as connection:
-            answer = b""
-            try:
-                connection.sendall(encode(*words))
-                while not answer.endswith(b"\r\n"):
-                    piece = connection.recv(4096)
-                    if not piece:
-                        break
-                    answer += piece
-            except ConnectionError:
-                pass  # refused before it could send
-            return answer
+        return network.ask(address, daemon.port, words)
 
     def test_strangers_are_refused_until_there_is_a_password(self):
         daemon = self.serve()

@@ -19,22 +19,6 @@ from test_advice import TIMEOUT, PageTest
 REQUEST_MAX = 1 << 20
 
 
-def ask_from_elsewhere(port, *requests):
-    """As a client on another machine: the whole answer of a server that closes, else a line for each request."""
-    with socket.create_connection((network.ELSEWHERE, port), timeout=TIMEOUT, source_address=(network.ELSEWHERE, 0)) as connection:
-        answer = b""
-        try:
-            connection.sendall(b"".join(encode(*words) for words in requests))
-            while answer.count(b"\r\n") < len(requests):
-                piece = connection.recv(4096)
-                if not piece:
-                    break
-                answer += piece
-        except ConnectionError:
-            pass  # refused before it could send
-        return answer
-
-
 class TurnedAwayTest(PageTest):
     def check_told(self, text, what):
         """The page has this line, and it alone. It is told for some minutes, so it is there when its advice was followed."""
@@ -48,7 +32,7 @@ class TurnedAwayTest(PageTest):
         settings = pathlib.Path(self.scratch, "sepald.toml")
         settings.write_text('bind = ["0.0.0.0"]\n')
         self.serve("--config", str(settings))
-        self.assertTrue(ask_from_elsewhere(self.daemon.port, ("PING",)).startswith(b"-DENIED"))
+        self.assertTrue(network.ask(network.ELSEWHERE, self.daemon.port, ("PING",)).startswith(b"-DENIED"))
         trouble = self.check_told("from another machine", "1 connection from another machine: there is no password")
         self.assertIn("Set requirepass in sepald.toml, start sepald again, and give clients the password.", trouble["text"])
         # The client of the test itself need not log in while the browser starts.
@@ -56,7 +40,7 @@ class TurnedAwayTest(PageTest):
         self.assertEqual(self.daemon.stop(), 0)
         self.serve("--config", str(settings))
         self.page.ask("well", "")
-        self.assertEqual(ask_from_elsewhere(self.daemon.port, ("AUTH", "sesame"), ("PING",)), b"+OK\r\n+PONG\r\n")
+        self.assertEqual(network.ask(network.ELSEWHERE, self.daemon.port, ("AUTH", "sesame"), ("PING",)), b"+OK\r\n+PONG\r\n")
         self.page.ask("well", "")
 
     def test_too_long_requests(self):
