@@ -87,14 +87,13 @@ SEPAL_AVX2 void find_in_lines(const Blocks& blocks, Pending& pending) {
   const std::uint64_t* const words = blocks.words;
   const std::uint64_t block_count = blocks.block_count;
   // No lambda for keep_if(): it would have to be marked as well.
-  std::array<std::uint8_t, window_items_max> absent;
-  std::size_t absent_count = 0;
+  std::uint64_t absent = 0;
   for (std::size_t at = 0; at < pending.count; ++at) {
     const std::uint64_t* const line = words + scaled(pending.low[at], block_count) * full_line_words;
-    absent[absent_count] = static_cast<std::uint8_t>(at);
-    absent_count += all_set(line, probes.positions(pending.high[at]), probes.used()) ? 0 : 1;
+    const bool held = all_set(line, probes.positions(pending.high[at]), probes.used());
+    absent |= std::uint64_t{held ? 0U : 1U} << at;
   }
-  pending.keep(std::span(absent).first(absent_count));
+  pending.keep(absent);
 }
 
 void find(std::span<const Blocks> layers, Pending& pending) {

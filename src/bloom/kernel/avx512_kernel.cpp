@@ -53,6 +53,7 @@ constexpr std::size_t lane_count = 8;
 constexpr std::uint64_t block_count_max = 0xffffffff;
 constexpr std::size_t line_items_few = 3;
 constexpr std::size_t few_items_max = 4;
+constexpr std::size_t some_items_max = 16;
 // These probes are tested without a branch. With half of the bits set one item in 2^4 goes on.
 constexpr std::uint32_t first_probes = 4;
 // With more candidates, the layer holds most of them, and testing them in the next layer would be in vain.
@@ -320,9 +321,18 @@ class Search {
   Items candidates_ = 0;           // first probes set in layer_, the other probes still to be tested
 };
 
+// Whether a window goes through several layers faster item by item. One item costs vectors as much as eight.
+// Where the window is small, known items leave the vectors nearly empty behind the first layers. The newest
+// two have three quarters of the known items.
+bool one_by_one(std::span<const Blocks> layers, const Pending& pending) {
+  if (pending.count > some_items_max) return false;
+  const std::span<const Blocks> newest = layers.first(2);
+  return pending.count <= few_items_max || any_holds(newest, pending.fingerprint(0)) ||
+         any_holds(newest, pending.fingerprint(1));
+}
+
 SEPAL_TARGET void find(std::span<const Blocks> layers, Pending& pending) {
-  // A window of one item costs as much as one of eight.
-  if (layers.size() > 1 && pending.count <= few_items_max) return plain_kernel().find(layers, pending);
+  if (layers.size() > 1 && one_by_one(layers, pending)) return plain_kernel().find(layers, pending);
   Search search(pending);
   for (const Blocks& blocks : layers) {
     if (pending.count == 0) return;

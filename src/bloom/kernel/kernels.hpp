@@ -10,6 +10,7 @@
 #include <sepal/base/hash.hpp>
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -58,10 +59,13 @@ struct Pending {
     }
     count = left;
   }
-  // The same with the places of those that stay, in order.
-  void keep(std::span<const std::uint8_t> places) {
-    for (std::size_t at = 0; at < places.size(); ++at) move(places[at], at);
-    count = places.size();
+  // The same with a set of those that stay: bit i stands for place i.
+  void keep(std::uint64_t items) {
+    const auto left = static_cast<std::size_t>(std::popcount(items));
+    if (left == count) return;
+    for (std::size_t to = 0; to < left; ++to, items &= items - 1)
+      move(static_cast<std::size_t>(std::countr_zero(items)), to);
+    count = left;
   }
 
  private:

@@ -68,9 +68,12 @@ void find_in_lines(const Blocks& blocks, Pending& pending) {
   const Probes probes(blocks.probe_count);
   const std::uint64_t* const words = blocks.words;
   const std::uint64_t block_count = blocks.block_count;
-  pending.keep_if([&](const Fingerprint& item) {
-    return !probes.all_set(words + scaled(item.low, block_count) * full_line_words, item.high);
-  });
+  std::uint64_t absent = 0;
+  for (std::size_t at = 0; at < pending.count; ++at) {
+    const std::uint64_t* const line = words + scaled(pending.low[at], block_count) * full_line_words;
+    absent |= std::uint64_t{probes.all_set(line, pending.high[at]) ? 0U : 1U} << at;
+  }
+  pending.keep(absent);
 }
 
 void find(std::span<const Blocks> layers, Pending& pending) {

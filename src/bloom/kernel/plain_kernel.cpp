@@ -5,7 +5,8 @@
 //     several: item by    the first probes of a layer are one branch, which says "absent" 15 times in 16. An
 //     item                item that a layer holds is not looked for in the next
 //     several: layer by   first two probes of all items, then two more of those that had both, then the
-//     layer               others. No branch depends on a bit, and nearly half of the lines are not read
+//     layer               others. No branch depends on a bit, and nearly half of the lines are not read. The
+//                         first two probes are one layer ahead of the others, as in avx512_kernel.cpp
 //
 // The second way is right for a few items, and for known ones: half of these are in the newest layer. The
 // third one is right for many absent items.
@@ -14,8 +15,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <span>
-#include <utility>
 
 #include "bloom/kernel/positions.hpp"
 #include "bloom/plan/probe.hpp"
@@ -101,96 +102,97 @@ bool holds(const Blocks& blocks, const Fingerprint& item, const ItemProducts& pr
   return (all & 1) != 0 && rest_is_set(blocks, block, item.high) != 0;
 }
 
-// Places of items in the list. Every one is written down, and its place is kept only if it belongs there: a
-// branch would be guessed wrong too often.
-class Places {
- public:
-  void put(std::uint8_t place, std::uint64_t belongs) {
-    places_[count_] = place;
-    count_ += belongs & 1;
-  }
-  [[nodiscard]] std::span<const std::uint8_t> all() const { return std::span(places_).first(count_); }
-
-  // Takes out those whose bit is set.
-  void remove(std::uint64_t places) {
-    const std::size_t count = std::exchange(count_, 0);
-    for (std::size_t at = 0; at < count; ++at) put(places_[at], ~(places >> places_[at]));
-  }
-
- private:
-  std::size_t count_ = 0;
-  std::array<std::uint8_t, window_items_max> places_;
-};
-
-// The items of a window from place `from` on, on their way through the layers.
+// The items of a window from place `from` on, on their way through the layers. A set of items is a word with
+// a bit for each place in the list. In a list of places the address of a store would depend on the bits
+// before it, and some processors let no later load pass such a store (decisions/0056).
 class LayerByLayer {
  public:
   LayerByLayer(const Pending& pending, std::size_t from) : pending_(pending) {
     for (std::size_t at = from; at < pending.count; ++at) {
       products_[at] = first_products(pending.high[at]);
-      absent_.put(static_cast<std::uint8_t>(at), 1);
+      absent_ |= std::uint64_t{1} << at;
     }
   }
 
   void look_in(const Blocks& blocks) {
-    const std::uint64_t held = has_first_probes(blocks) ? held_in(blocks) : held_plainly(blocks);
-    if (held != 0) absent_.remove(held);
+    if (!has_first_probes(blocks)) {
+      finish();
+      absent_ &= ~held_plainly(blocks);
+      return;
+    }
+    const std::uint64_t had_two = those(absent_, [&](std::uint32_t at) {
+      return two_bits(block(blocks, at), blocks.block_bits, products_[at], 0);
+    });
+    // Only now: the first words of this layer are on their way while the rest of the layer before is tested.
+    finish();
+    layer_ = &blocks;
+    candidates_ = had_two & absent_;
   }
-  [[nodiscard]] std::span<const std::uint8_t> absent() const { return absent_.all(); }
+  // Finishes the tests of the layers so far.
+  void finish() {
+    if (candidates_ == 0) return;
+    const std::uint64_t had_four = those(candidates_, [&](std::uint32_t at) {
+      return two_bits(block(*layer_, at), layer_->block_bits, products_[at], 2);
+    });
+    absent_ &= ~those(had_four, [&](std::uint32_t at) {
+      return rest_is_set(*layer_, block(*layer_, at), pending_.high[at]);
+    });
+    candidates_ = 0;
+  }
+  // Those that no layer so far holds.
+  [[nodiscard]] std::uint64_t absent() const { return absent_; }
 
  private:
-  // The items that the layer holds, a bit for each place.
-  [[nodiscard]] std::uint64_t held_in(const Blocks& blocks) const {
-    // A copy: the compiler cannot know that the stores leave the shape alone.
-    const Blocks shape = blocks;
-    Places had_two;
-    Places had_four;
-    for (const std::uint8_t at : absent_.all())
-      had_two.put(at, two_bits(block(shape, at), shape.block_bits, products_[at], 0));
-    for (const std::uint8_t at : had_two.all())
-      had_four.put(at, two_bits(block(shape, at), shape.block_bits, products_[at], 2));
-    std::uint64_t held = 0;
-    for (const std::uint8_t at : had_four.all())
-      held |= rest_is_set(shape, block(shape, at), pending_.high[at]) << at;
-    return held;
+  // Those of `items` for which test(place) is odd.
+  template <class Test>
+  [[gnu::always_inline]] static std::uint64_t those(std::uint64_t items, const Test& test) {
+    std::uint64_t passed = 0;
+    for (; items != 0; items &= items - 1) {
+      const auto at = static_cast<std::uint32_t>(std::countr_zero(items));
+      passed |= (test(at) & 1) << at;
+    }
+    return passed;
   }
+
   [[nodiscard]] std::uint64_t held_plainly(const Blocks& blocks) const {
-    std::uint64_t held = 0;
-    for (const std::uint8_t at : absent_.all())
-      held |= static_cast<std::uint64_t>(holds_item(blocks, pending_.fingerprint(at))) << at;
-    return held;
+    return those(absent_, [&](std::uint32_t at) {
+      return static_cast<std::uint64_t>(holds_item(blocks, pending_.fingerprint(at)));
+    });
   }
-  [[nodiscard]] std::uint64_t* block(const Blocks& blocks, std::uint8_t at) const {
+  [[nodiscard]] std::uint64_t* block(const Blocks& blocks, std::uint32_t at) const {
     return blocks.words + scaled(pending_.low[at], blocks.block_count) * (blocks.block_bits / word_bits);
   }
 
   const Pending& pending_;
   std::array<ItemProducts, window_items_max> products_;
-  Places absent_;  // that no layer so far holds
+  std::uint64_t absent_ = 0;
+  const Blocks* layer_ = nullptr;  // where candidates_ were found
+  std::uint64_t candidates_ = 0;   // first two probes set in layer_, the others still to be tested
 };
 
 void find_in_several(std::span<const Blocks> layers, Pending& pending) {
   // A batch is mostly of known items, or mostly of new ones: the first items tell.
   constexpr std::size_t items_to_try = 8;
   constexpr std::size_t most_are_absent = 4;  // where one in more is known
-  Places absent;
+  std::uint64_t absent = 0;
   std::size_t at = 0;
   std::size_t known = 0;
   while (at < pending.count &&
          (at < items_to_try || known * most_are_absent >= at || pending.count - at < items_to_try)) {
     const bool held = any_holds(layers, pending.fingerprint(at));
     known += held ? 1 : 0;
-    absent.put(static_cast<std::uint8_t>(at++), held ? 0 : 1);
+    absent |= std::uint64_t{held ? 0U : 1U} << at++;
   }
   if (at < pending.count) {
     LayerByLayer search(pending, at);
     for (const Blocks& blocks : layers) {
-      if (search.absent().empty()) break;
+      if (search.absent() == 0) break;
       search.look_in(blocks);
     }
-    for (const std::uint8_t place : search.absent()) absent.put(place, 1);
+    search.finish();
+    absent |= search.absent();
   }
-  pending.keep(absent.all());
+  pending.keep(absent);
 }
 
 void find_plainly(std::span<const Blocks> layers, Pending& pending) {
