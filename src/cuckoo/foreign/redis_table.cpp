@@ -293,23 +293,41 @@ void RedisTable::compact(UpTo up_to) {
   header_.delete_count = 0;
 }
 
-// Returns whether no item is left in it.
+// Returns whether no item is left in it. While some slots are moved, the buckets that they may move to are on
+// their way.
 bool RedisTable::empty_into_older(std::uint32_t layer) {
+  constexpr std::uint64_t slots_together = 32;
   const std::uint64_t slot_count = header_.layer_slots(layer);
   if (slot_count > cut_slots_min) return false;
   const std::uint8_t* const slots = layers_[layer].slots->bytes();
   bool emptied = true;
-  for (std::uint64_t offset = 0; offset < slot_count; ++offset) {
-    if (slots[offset] != empty_slot && !move_to_older(layer, offset)) emptied = false;
+  for (std::uint64_t begin = 0; begin < slot_count; begin += slots_together) {
+    const std::uint64_t end = std::min(begin + slots_together, slot_count);
+    for (std::uint64_t offset = begin; offset < end; ++offset)
+      if (slots[offset] != empty_slot) prefetch_older(layer, item_at(layer, offset));
+    for (std::uint64_t offset = begin; offset < end; ++offset)
+      if (slots[offset] != empty_slot && !move_to_older(layer, offset)) emptied = false;
   }
   return emptied;
 }
 
 // The number of the bucket says what the hash would: an older layer has no more buckets.
-bool RedisTable::move_to_older(std::uint32_t layer, std::uint64_t offset) {
+RedisTable::Hashes RedisTable::item_at(std::uint32_t layer, std::uint64_t offset) const {
   const std::uint8_t fingerprint = layers_[layer].slots->bytes()[offset];
   const std::uint64_t bucket = offset / header_.bucket_slots;
-  const Hashes item{.first = bucket, .other = other_of(bucket, fingerprint), .fingerprint = fingerprint};
+  return {.first = bucket, .other = other_of(bucket, fingerprint), .fingerprint = fingerprint};
+}
+
+// The first bucket follows that of the item before.
+void RedisTable::prefetch_older(std::uint32_t layer, const Hashes& item) const {
+  for (std::uint32_t older = 0; older < layer; ++older)
+    __builtin_prefetch(layers_[older].slots->bytes() + begin_of_bucket(layers_[older], item.other));
+  // GCC drops calls of a function that does nothing but prefetch.
+  asm volatile("");
+}
+
+bool RedisTable::move_to_older(std::uint32_t layer, std::uint64_t offset) {
+  const Hashes item = item_at(layer, offset);
   for (std::uint32_t older = 0; older < layer; ++older) {
     if (!put(older, item)) continue;
     set(layer, offset, empty_slot);

@@ -117,7 +117,7 @@ class RedisTable {
   }
   // Removes one copy, if there is one. Once the removals since the last compaction exceed a tenth of the
   // items, and there are several layers, it compacts them, newest first, up to the first one that does not
-  // become empty. That looks at all slots of these layers, and takes about 15 ns for each.
+  // become empty. That looks at all slots of these layers, and takes about 20 ns for each.
   bool remove(std::uint64_t hash);
   bool remove(std::string_view item) { return remove(hash_of(item)); }
   // Moves slots into the oldest layers that have room. Drops the newest layers that become empty.
@@ -166,6 +166,8 @@ class RedisTable {
   [[nodiscard]] bool push_layer();
   void compact(UpTo up_to);
   [[nodiscard]] bool empty_into_older(std::uint32_t layer);
+  [[nodiscard]] Hashes item_at(std::uint32_t layer, std::uint64_t offset) const;
+  void prefetch_older(std::uint32_t layer, const Hashes& item) const;
   [[nodiscard]] bool move_to_older(std::uint32_t layer, std::uint64_t offset);
 
   RedisHeader header_;
