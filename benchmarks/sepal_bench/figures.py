@@ -140,6 +140,19 @@ def comparison_circumstances(data):
     return "%s, commit %s, %s: %s. %s." % (data["date"], data["commit"], data["machine"], data["setup"], data["versions"])
 
 
+def beside_redis_table(kind):
+    """Of rows that have little but the CPU of a request: sepald and redis-server side by side."""
+    def made(data):
+        rows = []
+        for work, cells in by_work(data[kind]).items():
+            cpu = [cells[server]["cpu_us"] if server in cells else None for server in ("sepal", "redis")]
+            rows.append([work.removeprefix(kind + ": ")] + ["" if each is None else "%.2f" % each for each in cpu]
+                        + ["" if None in cpu else "%.2f" % (cpu[0] / cpu[1])])
+        return table(["request", "sepald, CPU, us", "redis, CPU, us", "ratio"], rows)
+    return made
+
+
 TABLES = {"circumstances": circumstances, "requests": requests_table, "scaling": scaling_table,
           "structural": structural_table, "memory": memory_table,
+          "small": beside_redis_table("small"), "clients": beside_redis_table("clients"),
           "comparison": comparison_table, "comparison_circumstances": comparison_circumstances}
