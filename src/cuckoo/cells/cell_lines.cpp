@@ -74,9 +74,35 @@ template <class Bits>
                                                                 std::uint64_t remainder,
                                                                 std::uint32_t max) const {
   const Place at = place(quotient);
-  const unsigned found = HomeLine<Bits>(line(at.line), shape_, at.slot).count(remainder);
+  const HomeLine<Bits> home(line(at.line), shape_.remainder_bits(), at.slot);
+  unsigned found = home.count(remainder);
+  if (found == HomeLine<Bits>::elsewhere) found = home.count_with(line(at.line + 1), remainder);
   if (found == HomeLine<Bits>::elsewhere) return count_across_by<Bits>(quotient, remainder, max);
   return std::min(found, max);
+}
+
+// In a full cell one run in six ends in the next line. These lines are asked for together, and read last.
+template <class Bits>
+[[gnu::always_inline]] inline std::uint64_t CellLines::find_by(std::span<const EntrySought> entries,
+                                                               bool* present) {
+  std::uint64_t next = 0;
+  for (std::size_t at = 0; at < entries.size(); ++at) {
+    const unsigned found = HomeLine<Bits>(entries[at]).count(entries[at].remainder);
+    present[at] = found != 0;
+    next |= std::uint64_t{found == HomeLine<Bits>::elsewhere ? 1U : 0U} << at;
+  }
+  for (std::uint64_t left = next; left != 0; left &= left - 1)
+    __builtin_prefetch(entries[Bits::trailing(left)].line + line_words);
+  std::uint64_t elsewhere = 0;
+  for (std::uint64_t left = next; left != 0; left &= left - 1) {
+    const unsigned at = Bits::trailing(left);
+    const EntrySought& entry = entries[at];
+    const unsigned found =
+        HomeLine<Bits>(entry).count_with(const_cast<Line>(entry.line) + line_words, entry.remainder);
+    present[at] = found != 0;
+    if (found == HomeLine<Bits>::elsewhere) elsewhere |= std::uint64_t{1} << at;
+  }
+  return elsewhere;
 }
 
 // --- adds -------------------------------------------------------------------------------------------------
@@ -135,7 +161,7 @@ template <class Bits>
                                                                        std::uint64_t remainder,
                                                                        std::uint32_t copies_max) {
   const Place at = place(quotient);
-  switch (HomeLine<Bits>(line(at.line), shape_, at.slot).insert(remainder, copies_max)) {
+  switch (HomeLine<Bits>(line(at.line), shape_.remainder_bits(), at.slot).insert(remainder, copies_max)) {
     case HomeLine<Bits>::Changed::yes: return Inserted::yes;
     case HomeLine<Bits>::Changed::no: return Inserted::enough_copies;
     default: return insert_across_by<Bits>(quotient, remainder, copies_max);
@@ -213,7 +239,7 @@ template <class Bits>
 template <class Bits>
 [[gnu::always_inline]] inline bool CellLines::remove_by(std::uint32_t quotient, std::uint64_t remainder) {
   const Place at = place(quotient);
-  const HomeLine<Bits> home(line(at.line), shape_, at.slot);
+  const HomeLine<Bits> home(line(at.line), shape_.remainder_bits(), at.slot);
   if (!home.has_run()) return false;
   switch (home.remove(remainder)) {
     case HomeLine<Bits>::Changed::yes: return true;
@@ -225,21 +251,28 @@ template <class Bits>
 // --- the instructions of this processor -------------------------------------------------------------------
 
 #if defined(__x86_64__)
-__attribute__((target("bmi2,popcnt"))) std::uint32_t CellLines::count_bmi2(std::uint32_t quotient,
-                                                                           std::uint64_t remainder,
-                                                                           std::uint32_t max) const {
+SEPAL_BMI2 std::uint32_t CellLines::count_bmi2(std::uint32_t quotient, std::uint64_t remainder,
+                                               std::uint32_t max) const {
   return count_by<Bmi2Bits>(quotient, remainder, max);
 }
-__attribute__((target("bmi2,popcnt"))) CellLines::Inserted CellLines::insert_bmi2(std::uint32_t quotient,
-                                                                                  std::uint64_t remainder,
-                                                                                  std::uint32_t copies_max) {
+SEPAL_BMI2 CellLines::Inserted CellLines::insert_bmi2(std::uint32_t quotient, std::uint64_t remainder,
+                                                      std::uint32_t copies_max) {
   return insert_by<Bmi2Bits>(quotient, remainder, copies_max);
 }
-__attribute__((target("bmi2,popcnt"))) bool CellLines::remove_bmi2(std::uint32_t quotient,
-                                                                   std::uint64_t remainder) {
+SEPAL_BMI2 bool CellLines::remove_bmi2(std::uint32_t quotient, std::uint64_t remainder) {
   return remove_by<Bmi2Bits>(quotient, remainder);
 }
+SEPAL_BMI2 std::uint64_t CellLines::find_bmi2(std::span<const EntrySought> entries, bool* present) {
+  return find_by<Bmi2Bits>(entries, present);
+}
 #endif
+
+std::uint64_t CellLines::find(std::span<const EntrySought> entries, bool* present) {
+#if defined(__x86_64__)
+  if (has_bmi2) return find_bmi2(entries, present);
+#endif
+  return find_by<PlainBits>(entries, present);
+}
 
 std::uint32_t CellLines::count(std::uint32_t quotient, std::uint64_t remainder, std::uint32_t max) const {
 #if defined(__x86_64__)

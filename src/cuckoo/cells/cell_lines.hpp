@@ -92,6 +92,14 @@ class CellShape {
   }();
 };
 
+// An entry that is looked up in the line of its quotient.
+struct EntrySought {
+  const std::uint64_t* line;
+  std::uint64_t remainder;
+  std::uint8_t remainder_bits;
+  std::uint8_t slot;  // of its quotient, in the line
+};
+
 // Does not own the lines. The members before "writers" may be called while one writer changes the lines: then
 // they end, and their answer may be wrong. The others are of one writer alone.
 class CellLines {
@@ -103,11 +111,18 @@ class CellLines {
 
   // How often an entry is there, counted up to `max`, which is at least 1.
   [[nodiscard]] std::uint32_t count(std::uint32_t quotient, std::uint64_t remainder, std::uint32_t max) const;
-  // The address that is read first for this quotient. The lines need not be there any more.
-  [[nodiscard]] static const void* first_read(const CellShape& shape, const std::uint64_t* lines,
-                                              std::uint32_t quotient) {
-    return lines + std::size_t{shape.line_of(quotient)} * line_words;
+  // The entry in the line of its quotient. The lines need not be there any more.
+  [[nodiscard]] static EntrySought entry_sought(const CellShape& shape, const std::uint64_t* lines,
+                                                std::uint32_t quotient, std::uint64_t remainder) {
+    const std::uint32_t at = shape.line_of(quotient);
+    return {.line = lines + std::size_t{at} * line_words,
+            .remainder = remainder,
+            .remainder_bits = static_cast<std::uint8_t>(shape.remainder_bits()),
+            .slot = static_cast<std::uint8_t>(quotient - at * shape.slots_per_line())};
   }
+  // Sets for each entry, at most 64, whether it is there. Reads the line of its quotient, and the next one.
+  // Where these do not tell, which is rare, the entry's bit of the result is set.
+  [[nodiscard]] static std::uint64_t find(std::span<const EntrySought> entries, bool* present);
 
   // --- writers --------------------------------------------------------------------------------------------
 
@@ -184,6 +199,9 @@ class CellLines {
   template <class Bits>
   [[nodiscard]] std::uint32_t count_by(std::uint32_t quotient, std::uint64_t remainder,
                                        std::uint32_t max) const;
+  template <class Bits>
+  [[nodiscard]] static std::uint64_t find_by(std::span<const EntrySought> entries, bool* present);
+  [[nodiscard]] static std::uint64_t find_bmi2(std::span<const EntrySought> entries, bool* present);
   template <class Bits>
   [[nodiscard]] Inserted insert_by(std::uint32_t quotient, std::uint64_t remainder, std::uint32_t copies_max);
   template <class Bits>

@@ -2,7 +2,8 @@
 //
 // Nearly all runs stand whole in the line of their quotient. So an operation reads the fields of that line
 // once, and works on words. Where a run, or the slots that move, reach into another line, the answer is
-// `elsewhere`, nothing is changed, and cell_lines.cpp does it slot by slot.
+// `elsewhere`, and nothing is changed. A look-up takes the next line to it then, which is enough for nearly
+// all others. What is left, cell_lines.cpp does slot by slot.
 #pragma once
 
 #include <algorithm>
@@ -20,32 +21,45 @@ class HomeLine {
   static constexpr unsigned elsewhere = ~0U;
 
   // `slot`: the quotient's, of the line.
-  [[gnu::always_inline]] HomeLine(Line line, const CellShape& shape, unsigned slot)
+  [[gnu::always_inline]] HomeLine(Line line, unsigned remainder_bits, unsigned slot)
       : line_(line),
-        slots_(shape.slots_per_line()),
-        remainder_bits_(shape.remainder_bits()),
+        slots_(CellShape::slots_of_line(remainder_bits)),
+        remainder_bits_(remainder_bits),
         slot_(slot),
         offset_(static_cast<unsigned>(load_word(line) & low_bits(line_offset_bits))),
-        occupied_(load_bits(line, line_offset_bits, slots_)),
-        all_ends_(load_bits(line, line_offset_bits + slots_, slots_)),
-        ends_(all_ends_ & ~low_bits(offset_)) {}
+        occupied_(Bits::lowest(load_from(line, line_offset_bits), slots_)),
+        all_ends_(Bits::lowest(load_from(line, line_offset_bits + slots_), slots_)),
+        ends_(all_ends_ ^ Bits::lowest(all_ends_, offset_)) {}
+
+  [[gnu::always_inline]] explicit HomeLine(const EntrySought& entry)
+      : HomeLine(const_cast<Line>(entry.line), entry.remainder_bits, entry.slot) {}
 
   [[nodiscard]] bool has_run() const { return (occupied_ >> slot_ & 1) != 0; }
 
-  // How often the remainder is in the quotient's run; 0 if that is not there. The processor does not guess
-  // whether there is a run, nor whether it has one entry or two: for it that is random, and it looks up
-  // several items at once.
+  // How often the remainder is in the quotient's run; 0 if that is not there. For the processor it is random
+  // whether there is a run, where it is, and how long. So none of this is a branch.
   [[nodiscard, gnu::always_inline]] unsigned count(std::uint64_t remainder) const {
-    const unsigned end = runs_end(slot_);
-    // Elsewhere; or there is no run, and those of earlier lines reach behind this one.
-    if (end > slots_) [[unlikely]]
-      return has_run() ? elsewhere : 0;
-    // Where there is no run, it may lie behind the line.
-    const unsigned begin = std::min(run_begin(end), slots_ - 1);
-    const auto has_second = static_cast<unsigned>(begin + 1 < end);
-    unsigned found = is_at(begin, remainder) + (is_at(begin + has_second, remainder) & has_second);
-    for (unsigned slot = begin + 2; slot < end; ++slot) found += is_at(slot, remainder);
-    return found & -static_cast<unsigned>(has_run());
+    const std::uint64_t end = Bits::nth(ends_, (run_count() - 1) % word_bits);
+    const auto is_run = static_cast<unsigned>(occupied_ >> slot_ & 1);
+    const auto is_here = static_cast<unsigned>(end != 0);
+    const unsigned begin = begin_behind(Bits::width(ends_ & (end - 1)));
+    const unsigned slots = (Bits::trailing(end) + 1 - begin) & -(is_run & is_here);
+    return count_in(line_, begin, slots, remainder) | -(is_run & (is_here ^ 1));
+  }
+
+  // The same for a run that is there, and ends in the next line; else `elsewhere`.
+  [[nodiscard, gnu::always_inline]] unsigned count_with(Line next, std::uint64_t remainder) const {
+    const std::uint64_t all = Bits::lowest(load_from(next, line_offset_bits + slots_), slots_);
+    const std::uint64_t ends = all ^ Bits::lowest(all, std::max(offset_, slots_) - slots_);
+    const std::uint64_t end = Bits::nth(ends, (run_count() - 1 - Bits::count(ends_)) % word_bits);
+    if (end == 0) return elsewhere;
+    // Slots of both lines, as if they were one.
+    const std::uint64_t before = ends & (end - 1);
+    const unsigned begin = begin_behind(before != 0 ? slots_ + Bits::width(before) : Bits::width(ends_));
+    const unsigned here = slots_ - std::min(begin, slots_);
+    const unsigned there = std::max(begin, slots_) - slots_;
+    return count_in(line_, begin, here, remainder) +
+           count_in(next, there, Bits::trailing(end) + 1 - there, remainder);
   }
 
   enum class Changed : std::uint8_t { yes, no, elsewhere };
@@ -128,6 +142,32 @@ class HomeLine {
     const std::uint64_t before = ends_ & low_bits(end - 1);
     const unsigned earlier_end = static_cast<unsigned>(std::bit_width(before << 1 | 1)) - 1;
     return std::max(std::max(earlier_end, offset_), slot_);
+  }
+  // Quotients of this line that have runs, up to this one.
+  [[nodiscard, gnu::always_inline]] unsigned run_count() const {
+    return Bits::count(Bits::lowest(occupied_, slot_ + 1));
+  }
+  [[nodiscard, gnu::always_inline]] unsigned begin_behind(unsigned run_end) const {
+    return std::max(std::max(run_end, offset_), slot_);
+  }
+  // How often the remainder is in so many slots of a line. The remainders of a word are compared at once, and
+  // those behind the last do not count. Only more than a word takes a second step. The number is below 0 if a
+  // writer moves the bits meanwhile.
+  [[nodiscard, gnu::always_inline]] unsigned count_in(const std::uint64_t* line, unsigned begin,
+                                                      unsigned slot_count, std::uint64_t remainder) const {
+    const WordOfFields& word = words_of_fields[remainder_bits_];
+    const std::uint64_t remainders = remainder * word.lowest;
+    auto left = static_cast<std::int32_t>(slot_count * remainder_bits_);
+    unsigned found = 0;
+    for (unsigned at = bit_of(begin);; at += static_cast<unsigned>(word.bits), left -= word.bits) {
+      // A field that is 0 is the remainder. To add the rest sets the highest bit of all others, and no sum
+      // reaches the next field.
+      const std::uint64_t fields = load_from(line, at) ^ remainders;
+      const std::uint64_t equal = ~(((fields & word.rest) + word.rest) | fields) & word.highest;
+      found += Bits::count(Bits::lowest(equal, static_cast<unsigned>(std::min(left, word.bits))));
+      if (left <= word.bits) [[likely]]
+        return found;
+    }
   }
   [[nodiscard]] unsigned bit_of(unsigned slot) const {
     return line_offset_bits + 2 * slots_ + slot * remainder_bits_;

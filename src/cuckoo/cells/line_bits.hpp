@@ -4,12 +4,14 @@
 // too late sees a mixture of old and new words, and finds that out by the version of the cell.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -34,15 +36,17 @@ inline void store_word(std::uint64_t* word, std::uint64_t value) {
   std::atomic_ref<std::uint64_t>(*word).store(value, std::memory_order_relaxed);
 }
 
+// A word of bits from any place of the line on. What lies behind the line is anything.
+[[nodiscard, gnu::always_inline]] inline std::uint64_t load_from(const std::uint64_t* line, unsigned at) {
+  const unsigned word = at / word_bits % line_words;
+  const std::uint64_t above = load_word(line + (word + 1) % line_words);
+  return load_word(line + word) >> (at % word_bits) | (above << 1) << (~at % word_bits);
+}
 // `count` is 1 to 64; the field ends within the line. Without a branch: whether a field lies in one word or
 // in two is as good as random.
 [[nodiscard, gnu::always_inline]] inline std::uint64_t load_bits(const std::uint64_t* line, unsigned at,
                                                                  unsigned count) {
-  const unsigned word = at / word_bits;
-  const unsigned shift = at % word_bits;
-  const unsigned next = word + 1 < line_words ? word + 1 : word;
-  const std::uint64_t above = (load_word(line + next) << 1) << (word_bits - 1 - shift);
-  return (load_word(line + word) >> shift | above) & low_bits(count);
+  return load_from(line, at) & low_bits(count);
 }
 [[gnu::always_inline]] inline void store_bits(Line line, unsigned at, unsigned count, std::uint64_t value) {
   std::uint64_t* const word = line + at / word_bits;
@@ -52,6 +56,28 @@ inline void store_word(std::uint64_t* word, std::uint64_t value) {
   const unsigned rest = shift + count - word_bits;
   store_word(word + 1, (load_word(word + 1) & ~low_bits(rest)) | (value >> (count - rest)));
 }
+
+// For fields of so many bits, as many as a word has room for, from its lowest bit on: a word with the lowest
+// bit of each, one with the highest, and one with all below the highest.
+struct WordOfFields {
+  std::uint64_t lowest = 0;
+  std::uint64_t highest = 0;
+  std::uint64_t rest = 0;
+  std::int32_t bits = 0;  // of all these fields
+};
+inline constexpr auto words_of_fields = [] {
+  std::array<WordOfFields, word_bits + 1> all{};
+  for (unsigned bits = 1; bits <= word_bits; ++bits) {
+    WordOfFields& word = all[bits];
+    for (unsigned end = bits; end <= word_bits; end += bits) {
+      word.lowest |= std::uint64_t{1} << (end - bits);
+      word.bits = static_cast<std::int32_t>(end);
+    }
+    word.highest = word.lowest << (bits - 1);
+    word.rest = word.highest - word.lowest;
+  }
+  return all;
+}();
 
 // Moves the bits [from, to) up by `by` (1 to 63), to [from + by, to + by), which ends within the line. The
 // bits [from, from + by) become zeros.
@@ -102,8 +128,13 @@ inline void move_bits_down(Line line, unsigned from, unsigned to, unsigned by) {
   }
 }
 
-// How many bits are set, and the bit that has `rank` set bits below it, at its place; 0: there is none.
-// `rank` is at most 63.
+// What an operation does with the bits of a word:
+//
+//     count     how many are set
+//     nth       the bit that has `rank` set bits below it, at its place; 0: there is none. `rank` is at most
+//     63 lowest    the lowest `count` bits; `count` is at most 255, and from 64 on it means all width     how
+//     many bits up to the highest that is set trailing  the place of the lowest bit that is set; 64: there is
+//     none
 struct PlainBits {
   [[nodiscard]] static unsigned count(std::uint64_t bits) {
     return static_cast<unsigned>(std::popcount(bits));
@@ -120,20 +151,48 @@ struct PlainBits {
     }
     return std::uint64_t{1} << at;
   }
+  [[nodiscard]] static std::uint64_t lowest(std::uint64_t bits, unsigned count) {
+    return bits & low_bits(count);
+  }
+  [[nodiscard]] static unsigned width(std::uint64_t bits) {
+    return static_cast<unsigned>(std::bit_width(bits));
+  }
+  [[nodiscard]] static unsigned trailing(std::uint64_t bits) {
+    return static_cast<unsigned>(std::countr_zero(bits));
+  }
 };
 
 #if defined(__x86_64__)
-// For processors that have BMI2: most of the last ten years.
+#define SEPAL_BMI2 __attribute__((target("bmi,bmi2,lzcnt,popcnt")))
+
+// For processors that have BMI2: most of the last ten years. Each operation is one instruction.
 struct Bmi2Bits {
-  [[nodiscard]] __attribute__((target("bmi2,popcnt"))) static unsigned count(std::uint64_t bits) {
+  [[nodiscard]] SEPAL_BMI2 static unsigned count(std::uint64_t bits) {
     return static_cast<unsigned>(std::popcount(bits));
   }
-  [[nodiscard]] __attribute__((target("bmi2,popcnt"))) static std::uint64_t nth(std::uint64_t bits,
-                                                                                unsigned rank) {
+  [[nodiscard]] SEPAL_BMI2 static std::uint64_t nth(std::uint64_t bits, unsigned rank) {
     return _pdep_u64(std::uint64_t{1} << rank, bits);
   }
+  [[nodiscard]] SEPAL_BMI2 static std::uint64_t lowest(std::uint64_t bits, unsigned count) {
+    return _bzhi_u64(bits, count);
+  }
+  [[nodiscard]] SEPAL_BMI2 static unsigned width(std::uint64_t bits) {
+    return word_bits - static_cast<unsigned>(_lzcnt_u64(bits));
+  }
+  [[nodiscard]] SEPAL_BMI2 static unsigned trailing(std::uint64_t bits) {
+    return static_cast<unsigned>(_tzcnt_u64(bits));
+  }
   [[nodiscard]] static bool available() {
-    return __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+    // Not all compilers know this one by its name.
+    constexpr unsigned extended_features = 0x80000001;
+    constexpr unsigned has_lzcnt = 1U << 5;
+    unsigned a = 0;
+    unsigned b = 0;
+    unsigned c = 0;
+    unsigned d = 0;
+    if (__get_cpuid(extended_features, &a, &b, &c, &d) == 0 || (c & has_lzcnt) == 0) return false;
+    return __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+           __builtin_cpu_supports("popcnt");
   }
 };
 #endif

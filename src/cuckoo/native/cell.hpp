@@ -65,22 +65,24 @@ class alignas(64) Cell {
   }
   // A read in two parts, so that memory comes meanwhile.
   struct Begun {
-    const Cell* cell = nullptr;
-    std::uint32_t version = 0;
-    Form form;                       // form and lines may not belong together
-    std::uint64_t* lines = nullptr;  // do not read them yet
+    const Cell* cell;
+    std::uint32_t version;
+    bool is_whole;  // form and lines belong together; else a writer is there
+    Form form;
+    std::uint64_t* lines;
   };
   [[nodiscard]] Begun begin_read() const {
     const std::uint32_t version = version_.load(std::memory_order_acquire);
-    return {.cell = this,
-            .version = version,
-            .form = form_now(),
-            .lines = lines_.load(std::memory_order_relaxed)};
+    // By acquire: the second load of the version stays behind these.
+    const std::uint64_t form = form_.load(std::memory_order_acquire);
+    std::uint64_t* const lines = lines_.load(std::memory_order_acquire);
+    const bool is_whole = (version & 1) == 0 && version_.load(std::memory_order_relaxed) == version;
+    return {.cell = this, .version = version, .is_whole = is_whole, .form = form_of(form), .lines = lines};
   }
-  // Calls read(form, lines). False: a writer has changed the cell since begin_read(), and what was read, if
-  // anything, does not count.
-  template <class Read>
-  [[nodiscard]] static bool end_read(const Begun& begun, Read read);
+  // Behind what was read and an acquire fence: whether no writer has been there since begin_read().
+  [[nodiscard]] bool is_still_at(std::uint32_t version) const {
+    return version_.load(std::memory_order_relaxed) == version;
+  }
   // Any thread; exact at some instant of each.
   [[nodiscard]] std::uint64_t item_count() const { return items_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t change_count() const { return changes_.load(std::memory_order_relaxed); }
@@ -188,25 +190,15 @@ class alignas(64) Cell {
 };
 
 template <class Read>
-bool Cell::end_read(const Begun& begun, Read read) {
-  const std::atomic<std::uint32_t>& version = begun.cell->version_;
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if ((begun.version & 1) != 0 || version.load(std::memory_order_relaxed) != begun.version) return false;
-  read(begun.form, begun.lines);
-  std::atomic_thread_fence(std::memory_order_acquire);
-  return version.load(std::memory_order_relaxed) == begun.version;
-}
-
-template <class Read>
 bool Cell::read(std::uint64_t fraction, Read read) const {
   for (;;) {
     const Begun begun = begin_read();
-    bool covered = false;
-    const auto read_covered = [&](const Form& form, std::uint64_t* lines) {
-      covered = covers(form, fraction);
-      if (covered) read(form, lines);
-    };
-    if (end_read(begun, read_covered)) return covered;
+    if (begun.is_whole) {
+      const bool covered = covers(begun.form, fraction);
+      if (covered) read(begun.form, begun.lines);
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (is_still_at(begun.version)) return covered;
+    }
     // The writer may have lost its core.
     if ((begun.version & 1) != 0) std::this_thread::yield();
   }

@@ -14,8 +14,15 @@
 namespace sepal::cuckoo {
 namespace {
 
-// The items that are fetched together.
+// The items of changes that are fetched together.
 constexpr std::size_t window = 32;
+
+// With the hash inlined: the compiler leaves out what only its other half needs.
+[[gnu::flatten]] void find_places(std::span<const std::string_view> items, std::uint64_t seed,
+                                  std::uint32_t root_count, ItemPlace* places) {
+  for (std::size_t at = 0; at < items.size(); ++at)
+    places[at] = place_of(fingerprint_of(items[at], seed).low, root_count);
+}
 
 }  // namespace
 
@@ -74,51 +81,43 @@ Layer* Filter::layers_made(std::uint32_t index, Memory& memory) {
 
 // --- look-ups ---------------------------------------------------------------------------------------------
 
-// In windows: the cells of all items of a window are fetched together, then their lines, then the steps are
-// made. `number` counts the items of a window.
-template <class Fetch, class Step>
-void Filter::each_item(std::span<const std::string_view> items, Fetch fetch, Step step) const {
-  std::array<Sought, window> sought;
-  const std::uint32_t layers = layer_count();
-  for (; !items.empty(); items = items.subspan(std::min(window, items.size()))) {
-    const std::size_t count = std::min(window, items.size());
-    for (std::size_t number = 0; number < count; ++number) {
-      const std::uint64_t hash = hash_of(items[number]);
-      sought[number] = {.hash = hash, .at = cuckoo::place_of(hash, plan_.root_count)};
-      for (std::uint32_t index = 0; index < layers && count > 1; ++index)
-        layer(index).prefetch_cell(sought[number].at);
-    }
-    for (std::size_t number = 0; number < count; ++number) fetch(number, sought[number]);
-    for (std::size_t number = 0; number < count; ++number) step(sought[number], number);
+// From the newest layer on, as removals: an item that was added to an older layer, and then taken from a
+// newer one, is not missed.
+void Filter::contains(std::span<const std::string_view> items, std::span<bool> present) const {
+  const std::uint32_t newest = layer_count() - 1;
+  std::array<ItemPlace, Layer::looks_max> places;
+  while (!items.empty()) {
+    const std::size_t count = std::min(places.size(), items.size());
+    find_places(items.first(count), plan_.options.seed, plan_.root_count, places.data());
+    const auto some = std::span(places).first(count);
+    for (std::uint32_t index = 0; index < newest; ++index)
+      for (const ItemPlace& at : some) layer(index).prefetch_line(at);
+    layer(newest).contains(some, present.first(count));
+    for (std::uint32_t index = newest; index-- > 0;)
+      for (std::size_t at = 0; at < count; ++at)
+        present[at] = present[at] || layer(index).count(places[at], 1) != 0;
+    items = items.subspan(count);
+    present = present.subspan(count);
   }
 }
 
-void Filter::contains(std::span<const std::string_view> items, std::span<bool> present) const {
-  // From the newest layer on, as removals: an item that was added to an older layer, and then taken from a
-  // newer one, is not missed.
-  const std::uint32_t newest = layer_count() - 1;
-  std::array<Layer::Look, window> looks;
-  const auto fetch = [&](std::size_t number, const Sought& item) {
-    looks[number] = layer(newest).begin_look(item.at);
-    for (std::uint32_t index = 0; index < newest; ++index) (void)layer(index).begin_look(item.at);
-  };
-  const auto look = [&](const Sought& item, std::size_t number) {
-    bool found = layer(newest).end_look(looks[number], item.at);
-    for (std::uint32_t index = newest; index-- > 0 && !found;) found = layer(index).count(item.at, 1) != 0;
-    present[number] = found;
-    if (number + 1 == window) present = present.subspan(window);
-  };
-  each_item(items, fetch, look);
-}
-
+// In windows: the cells of all items of a window are fetched together, then their lines, then the steps are
+// made.
 template <class Step>
 void Filter::change_each(std::span<const std::string_view> items, Step step) {
-  const std::uint32_t layers = layer_count();
-  const auto fetch = [&](std::size_t /*number*/, const Sought& item) {
-    for (std::uint32_t index = 0; index < layers && items.size() > 1; ++index)
-      (void)layer(index).begin_look(item.at);
-  };
-  each_item(items, fetch, [&](const Sought& item, std::size_t /*number*/) { step(item); });
+  std::array<Sought, window> sought;
+  const std::uint32_t layers = items.size() > 1 ? layer_count() : 0;
+  for (; !items.empty(); items = items.subspan(std::min(window, items.size()))) {
+    const auto some = std::span(sought).first(std::min(window, items.size()));
+    for (std::size_t at = 0; at < some.size(); ++at) {
+      const std::uint64_t hash = hash_of(items[at]);
+      some[at] = {.hash = hash, .at = cuckoo::place_of(hash, plan_.root_count)};
+      for (std::uint32_t index = 0; index < layers; ++index) layer(index).prefetch_cell(some[at].at);
+    }
+    for (std::uint32_t index = 0; index < layers; ++index)
+      for (const Sought& item : some) layer(index).prefetch_line(item.at);
+    for (const Sought& item : some) step(item);
+  }
 }
 
 std::uint64_t Filter::count(std::string_view item) const {

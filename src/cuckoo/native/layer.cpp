@@ -4,6 +4,9 @@
 #include <sepal/base/fields.hpp>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
 #include <utility>
 
 namespace sepal::cuckoo {
@@ -164,18 +167,40 @@ std::uint32_t Layer::count(const ItemPlace& at, std::uint32_t max) const {
   return found;
 }
 
-bool Layer::end_look(const Look& look, const ItemPlace& at) const {
-  bool covered = false;
-  std::uint32_t found = 0;
-  const auto read = [&](const Cell::Form& form, std::uint64_t* lines) {
-    covered = look.begun.cell->covers(form, at.fraction);
-    if (covered && lines != nullptr)
-      found = CellLines(form.shape, lines).count(look.entry.quotient, look.entry.remainder, 1);
+// First the cells of all items are read, which tell the lines; then the lines; then it is asked whether the
+// cells are still the same. So the lines are on their way together, and a step is one loop without branches.
+// What these do not tell is looked up alone: where a writer was there, and where a run is longer than a line.
+void Layer::contains(std::span<const ItemPlace> items, std::span<bool> present) const {
+  static constexpr std::array<std::uint64_t, line_words> empty_line{};
+  struct Seen {
+    const Cell* cell;
+    std::uint32_t version;
   };
-  // A writer was there meanwhile: the look-up begins anew.
-  if (!Cell::end_read(look.begun, read) || !covered) [[unlikely]]
-    return count(at, 1) != 0;
-  return found != 0;
+  std::array<EntrySought, looks_max> entries;
+  std::array<Seen, looks_max> seen;
+  std::uint64_t alone = 0;
+  const Directory& directory = *directory_.load(std::memory_order_acquire);
+  const std::uint64_t all = identities(0);
+  for (std::size_t at = 0; at < items.size(); ++at) {
+    const Cell::Begun begun = directory.find(items[at]).begin_read();
+    const std::uint64_t fraction = items[at].fraction;
+    seen[at] = {.cell = begun.cell, .version = begun.version};
+    if (!begun.is_whole || begun.lines == nullptr || !begun.cell->covers(begun.form, fraction)) [[unlikely]] {
+      entries[at] = {.line = empty_line.data(), .remainder = 0, .remainder_bits = 1, .slot = 0};
+      alone |= std::uint64_t{1} << at;
+      continue;
+    }
+    entries[at] = sought(begun, fraction, all);
+    __builtin_prefetch(entries[at].line);
+  }
+  alone |= CellLines::find(std::span(entries).first(items.size()), present.data());
+  std::atomic_thread_fence(std::memory_order_acquire);
+  for (std::size_t at = 0; at < items.size(); ++at)
+    alone |= std::uint64_t{seen[at].cell->is_still_at(seen[at].version) ? 0U : 1U} << at;
+  for (; alone != 0; alone &= alone - 1) {
+    const auto at = static_cast<std::size_t>(std::countr_zero(alone));
+    present[at] = count(items[at], 1) != 0;
+  }
 }
 
 std::uint32_t Layer::count_locked(const Cell& cell, const ItemPlace& at) const {

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "cuckoo/native/cell.hpp"
@@ -78,8 +79,7 @@ class Layer {
   };
   // The cell may have been split since.
   [[nodiscard]] Cell& find(const ItemPlace& at) const {
-    const Directory& directory = *directory_.load(std::memory_order_acquire);
-    return *directory.cells[directory.index(at)].load(std::memory_order_acquire);
+    return directory_.load(std::memory_order_acquire)->find(at);
   }
   // Locks the cell that has the place.
   [[nodiscard]] Cell& lock(const ItemPlace& at) const;
@@ -94,22 +94,15 @@ class Layer {
   [[nodiscard]] std::uint32_t count(const ItemPlace& at, std::uint32_t max) const;
   // The same for a caller who has locked the cell that has the place.
   [[nodiscard]] std::uint32_t count_locked(const Cell& cell, const ItemPlace& at) const;
-  // What a look-up or a change reads first.
+  // Sets for each item, at most looks_max, whether its identity is there.
+  static constexpr std::size_t looks_max = word_bits;
+  void contains(std::span<const ItemPlace> items, std::span<bool> present) const;
+  // What a look-up or a change reads first, and second.
   void prefetch_cell(const ItemPlace& at) const { __builtin_prefetch(&find(at)); }
-  // A look-up in two parts: the first fetches the line that the second reads.
-  struct Look {
-    Cell::Begun begun;
-    Entry entry;
-  };
-  [[nodiscard]] Look begin_look(const ItemPlace& at) const {
+  void prefetch_line(const ItemPlace& at) const {
     const Cell::Begun begun = find(at).begin_read();
-    const Entry entry = entry_of(begun.form, at.fraction);
-    if (begun.lines != nullptr)
-      __builtin_prefetch(CellLines::first_read(begun.form.shape, begun.lines, entry.quotient));
-    return {.begun = begun, .entry = entry};
+    if (begun.lines != nullptr) __builtin_prefetch(sought(begun, at.fraction, identities(0)).line);
   }
-  // Whether the item's identity is there.
-  [[nodiscard]] bool end_look(const Look& look, const ItemPlace& at) const;
   // All of them.
   [[nodiscard]] std::uint64_t count_all(const ItemPlace& at) const;
   // Calls visit(cell) for each cell, in the order of roots and fractions. With the gate closed it sees all of
@@ -160,6 +153,9 @@ class Layer {
     [[nodiscard]] std::size_t index(const ItemPlace& at) const {
       return depth == 0 ? at.root : (std::size_t{at.root} << depth) | at.fraction >> (word_bits - depth);
     }
+    [[nodiscard]] Cell& find(const ItemPlace& at) const {
+      return *cells[index(at)].load(std::memory_order_acquire);
+    }
     unsigned depth;
     std::vector<std::atomic<Cell*>> cells;
   };
@@ -176,9 +172,11 @@ class Layer {
     return {static_cast<std::uint32_t>(quotients_of(depth, remainder_bits)), remainder_bits};
   }
   [[nodiscard]] Entry entry_of(const Cell::Form& form, std::uint64_t fraction) const {
-    const std::uint64_t rest = form.depth == 0 ? fraction : fraction << form.depth;
-    const auto number =
-        static_cast<std::uint64_t>((static_cast<Product>(rest) * identities(form.depth)) >> 64);
+    return entry_of(form, fraction, identities(0));
+  }
+  [[nodiscard]] static Entry entry_of(const Cell::Form& form, std::uint64_t fraction, std::uint64_t all) {
+    const std::uint64_t rest = fraction << form.depth;
+    const auto number = static_cast<std::uint64_t>((static_cast<Product>(rest) * (all >> form.depth)) >> 64);
     return {.quotient = static_cast<std::uint32_t>(number >> form.shape.remainder_bits()),
             .remainder = number & low_bits(form.shape.remainder_bits())};
   }
@@ -192,6 +190,11 @@ class Layer {
     const std::uint64_t entries_max = std::max(entries_of_any, entries_a_cell * cell_count);
     return plan_.root_count <= entries_max && depth < word_bits / 2 &&
            std::uint64_t{plan_.root_count} << depth <= entries_max;
+  }
+  [[nodiscard]] static EntrySought sought(const Cell::Begun& begun, std::uint64_t fraction,
+                                          std::uint64_t all) {
+    const Entry entry = entry_of(begun.form, fraction, all);
+    return CellLines::entry_sought(begun.form.shape, begun.lines, entry.quotient, entry.remainder);
   }
   [[nodiscard]] static std::uint64_t number_of(const Cell::Form& form, const Entry& entry) {
     return std::uint64_t{entry.quotient} << form.shape.remainder_bits() | entry.remainder;

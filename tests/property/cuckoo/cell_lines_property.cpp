@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cuckoo/cells/cell_lines.hpp"
+#include "cuckoo/cells/home_line.hpp"
 #include "support/catch.hpp"
 
 namespace cell_lines_property {
@@ -53,6 +54,7 @@ class Model {
       REQUIRE(lines().count(entry.first, entry.second, all) == there);
       REQUIRE(lines().count(entry.first, entry.second, 1) == 1);
     }
+    check_look_ups();
     std::vector<std::uint64_t> again(words_.size());
     CellBuilder builder(CellLines(shape_, again.data()));
     std::vector<Entry> listed;
@@ -68,6 +70,39 @@ class Model {
 
  private:
   static constexpr std::uint32_t all = 1000;
+  // Several at once; and one by one without the instructions of this processor. Every second entry is there.
+  void check_look_ups() {
+    constexpr std::size_t batch = word_bits;
+    std::size_t told_count = 0;
+    std::size_t count = 0;
+    for (auto next = counts_.begin(); next != counts_.end();) {
+      std::vector<Entry> asked;
+      std::vector<EntrySought> sought;
+      for (; asked.size() < batch && next != counts_.end(); ++next)
+        for (const Entry& entry : {next->first, any()}) {
+          asked.push_back(entry);
+          sought.push_back(CellLines::entry_sought(shape_, words_.data(), entry.first, entry.second));
+        }
+      bool present[batch];
+      const std::uint64_t elsewhere = CellLines::find(sought, present);
+      for (std::size_t at = 0; at < asked.size(); ++at) {
+        const auto found = counts_.find(asked[at]);
+        const std::uint32_t there = found == counts_.end() ? 0 : found->second;
+        if ((elsewhere >> at & 1) == 0) {
+          REQUIRE(present[at] == (there != 0));
+          ++told_count;
+        }
+        ++count;
+        const HomeLine<PlainBits> home(sought[at]);
+        const auto remainder = asked[at].second;
+        unsigned copies = home.count(remainder);
+        if (copies == HomeLine<PlainBits>::elsewhere)
+          copies = home.count_with(const_cast<Line>(sought[at].line) + line_words, remainder);
+        if (copies != HomeLine<PlainBits>::elsewhere) REQUIRE(copies == there);
+      }
+    }
+    CHECK(told_count >= count / 2);
+  }
   [[nodiscard]] Entry any() {
     return {static_cast<std::uint32_t>(random_() % shape_.quotient_count()), random_() & mask_};
   }
@@ -138,8 +173,13 @@ TEST_CASE("any bytes are read to an end") {
   std::vector<std::uint64_t> words(shape.byte_count() / sizeof(std::uint64_t));
   for (std::uint64_t& word : words) word = random() & random();
   const CellLines lines(shape, words.data());
-  for (std::uint32_t quotient = 0; quotient < shape.quotient_count(); ++quotient)
-    CHECK(lines.count(quotient, random() & low_bits(remainder_bits), 1) <= 1);
+  for (std::uint32_t quotient = 0; quotient < shape.quotient_count(); ++quotient) {
+    const std::uint64_t remainder = random() & low_bits(remainder_bits);
+    CHECK(lines.count(quotient, remainder, 1) <= 1);
+    const EntrySought sought = CellLines::entry_sought(shape, words.data(), quotient, remainder);
+    bool present = false;
+    CHECK(CellLines::find({&sought, 1}, &present) <= 1);
+  }
   std::uint64_t listed = 0;
   (void)lines.each([&](std::uint32_t, std::uint64_t) { ++listed; });
   CHECK(listed <= shape.byte_count() * 8);
@@ -185,6 +225,15 @@ TEST_CASE("the bit that has so many set bits below it is found with any instruct
       if (Bmi2Bits::available()) REQUIRE(Bmi2Bits::nth(bits, rank) == expected);
 #endif
     }
+#if defined(__x86_64__)
+    if (!Bmi2Bits::available()) continue;
+    const std::uint64_t some = bits & low_bits(static_cast<unsigned>(round % 65));
+    REQUIRE(Bmi2Bits::count(some) == PlainBits::count(some));
+    REQUIRE(Bmi2Bits::width(some) == PlainBits::width(some));
+    REQUIRE(Bmi2Bits::trailing(some) == PlainBits::trailing(some));
+    for (unsigned count = 0; count < 256; ++count)
+      REQUIRE(Bmi2Bits::lowest(bits, count) == PlainBits::lowest(bits, count));
+#endif
   }
 }
 

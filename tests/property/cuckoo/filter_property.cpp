@@ -4,8 +4,11 @@
 #include <sepal/cuckoo/native/filter.hpp>
 #include <sepal/value/image.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -58,6 +61,13 @@ bool contains(const Filter& filter, const std::string& text) {
   bool present = false;
   filter.contains({&view, 1}, {&present, 1});
   return present;
+}
+
+bool contains_all(const Filter& filter, std::span<const std::string> texts) {
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  const auto present = std::make_unique<bool[]>(views.size());
+  filter.contains(views, {present.get(), views.size()});
+  return std::all_of(present.get(), present.get() + views.size(), [](bool each) { return each; });
 }
 
 double measured_rate(const Filter& filter, std::uint64_t asked) {
@@ -462,6 +472,8 @@ void work(World& world, std::size_t thread, SharedMemory& memory, int steps) {
       there.pop_back();
     }
     if (!there.empty() && !contains(*world.filter, there[random() % there.size()])) ++world.denied;
+    if (!contains_all(*world.filter, std::span(there).last(std::min<std::size_t>(there.size(), 40))))
+      ++world.denied;
   }
   for (const std::string& text : there)
     if (!contains(*world.filter, text)) ++world.denied;

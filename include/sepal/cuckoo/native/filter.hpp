@@ -144,9 +144,7 @@ class Filter final : public value::Value {
   [[nodiscard]] std::uint64_t all_removed() const;
   struct Sought;
   [[nodiscard]] bool contains_locked(const ItemPlace& at, const Cell& home) const;
-  // Calls fetch(number, item), and then step(item, number), for each item.
-  template <class Fetch, class Step>
-  void each_item(std::span<const std::string_view> items, Fetch fetch, Step step) const;
+  // Calls step(item) for each item.
   template <class Step>
   void change_each(std::span<const std::string_view> items, Step step);
   AddOutcome add(const Sought& item, AddIf condition, Memory& memory, Fingerprint& record);
