@@ -35,22 +35,15 @@
 #include <utility>
 
 #include "bloom/kernel/avx2_kernel.hpp"
+#include "bloom/kernel/avx512_lanes.hpp"
 #include "bloom/kernel/plain_kernel.hpp"
 #include "bloom/kernel/positions.hpp"
 #include "bloom/plan/probe.hpp"
 
-// Only functions with this mark may use the instructions, so the rest of the program runs on any processor.
-#define SEPAL_TARGET __attribute__((target("avx512f,avx512dq,avx512vl,bmi2")))
-
 namespace sepal::bloom {
+namespace avx512 {
 namespace {
 
-using Lanes = __m512i;
-
-constexpr std::size_t lane_count = 8;
-// scaled_lanes puts the product of a lane and a count together from halves of 32 bits, so a count has at most
-// 32 bits. A layer of more blocks takes at least 32 GB, and waits for memory whatever the kernel.
-constexpr std::uint64_t block_count_max = 0xffffffff;
 constexpr std::size_t line_items_few = 3;
 constexpr std::size_t few_items_max = 4;
 constexpr std::size_t some_items_max = 16;
@@ -58,22 +51,6 @@ constexpr std::size_t some_items_max = 16;
 constexpr std::uint32_t first_probes = 4;
 // With more candidates, the layer holds most of them, and testing them in the next layer would be in vain.
 constexpr int candidates_max = 16;
-
-SEPAL_TARGET inline Lanes in_all_lanes(std::uint64_t value) {
-  return _mm512_set1_epi64(static_cast<long long>(value));
-}
-
-SEPAL_TARGET inline __mmask8 lanes_of(std::size_t count) {
-  return static_cast<__mmask8>(count >= lane_count ? 0xff : (1U << count) - 1);
-}
-
-// scaled() of probe.hpp, for counts up to block_count_max.
-SEPAL_TARGET inline Lanes scaled_lanes(Lanes fraction, Lanes count) {
-  // The sum is the whole product, of 64 and 32 bits, without its lowest 32 bits. So it fits into a lane.
-  const Lanes upper = _mm512_mul_epu32(_mm512_srli_epi64(fraction, 32), count);
-  const Lanes lower = _mm512_srli_epi64(_mm512_mul_epu32(fraction, count), 32);
-  return _mm512_srli_epi64(_mm512_add_epi64(upper, lower), 32);
-}
 
 SEPAL_TARGET inline Lanes word_index(Lanes position) {
   return _mm512_srli_epi64(position, std::countr_zero(word_bits));
@@ -377,13 +354,11 @@ SEPAL_TARGET bool set_lanes(const Blocks& blocks, std::uint64_t block, const Fin
 }
 
 }  // namespace
+}  // namespace avx512
 
 const Kernel* avx512_kernel() {
-  static constexpr Kernel kernel{.name = "avx512", .find = find, .set = set_lanes};
-  const bool supported = avx2_kernel() != nullptr && __builtin_cpu_supports("avx512f") &&
-                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-                         __builtin_cpu_supports("bmi2");
-  return supported ? &kernel : nullptr;
+  static constexpr Kernel kernel{.name = "avx512", .find = avx512::find, .set = avx512::set_lanes};
+  return avx2_kernel() != nullptr && avx512::supported() ? &kernel : nullptr;
 }
 
 }  // namespace sepal::bloom

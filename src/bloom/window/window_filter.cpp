@@ -144,84 +144,120 @@ std::uint64_t WindowFilter::reach(std::uint64_t generation) {
 
 // --- look-ups ---------------------------------------------------------------------------------------------
 
+// A bit for each item of a batch.
+using BatchBits = std::uint64_t;
+static_assert(sought_together_max <= 64);
+
 // Some items, hashed.
 struct WindowFilter::Batch {
   std::size_t count = 0;
-  std::array<std::uint64_t, found_together_max> hashes;
-  std::array<std::uint32_t, found_together_max> lanes;
+  std::array<std::uint64_t, sought_together_max> hashes;
   SoughtItems sought;
 
   Batch() = default;  // none yet
   Batch(const WindowFilter& filter, std::span<const std::string_view> items) { load(filter, items); }
   void load(const WindowFilter& filter, std::span<const std::string_view> items) {
-    count = std::min(items.size(), found_together_max);
+    count = std::min(items.size(), sought_together_max);
     for (std::size_t number = 0; number < count; ++number) hashes[number] = filter.hash_of(items[number]);
   }
   void load(std::span<const std::uint64_t> hashed) {
-    count = std::min(hashed.size(), found_together_max);
+    count = std::min(hashed.size(), sought_together_max);
     std::copy_n(hashed.begin(), count, hashes.begin());
   }
-  // Always inlined: GCC drops calls of a function that does nothing but prefetch.
-  [[gnu::always_inline]] void begin_find(const WindowLayer& layer, Zones zones) {
+  void begin_find(const WindowLayer& layer, Zones zones) {
     layer.begin_find(std::span(hashes).first(count), zones, sought);
   }
-  void end_find(const WindowLayer& layer, const LiveStamps& live) {
-    layer.end_find(sought, live, std::span(lanes).first(count));
-  }
-  void find(const WindowLayer& layer, const LiveStamps& live) {
+  // Those that one of the lanes `sufficient` has.
+  [[nodiscard]] BatchBits find(const WindowLayer& layer, const LiveStamps& live, std::uint32_t sufficient) {
     begin_find(layer, Zones::first);
-    end_find(layer, live);
+    layer.narrow_find(live, sought);
+    return layer.end_find(sufficient, sought);
   }
-  // Which of them an add need not put, a bit for each: those that are known, or, where adds renew, that have
-  // been added in this generation. Another worker may have begun a later one: then this add came before. The
-  // newest layer has begun to find them.
-  [[nodiscard]] std::uint32_t known_in(const WindowFilter& filter, const LiveStamps& live) {
-    static_assert(found_together_max <= 32, "there is a bit for each");
-    const std::uint32_t sufficient =
-        filter.options_.refresh ? std::uint32_t{1} << live.current : ~std::uint32_t{0};
-    std::uint32_t known = 0;
-    for (std::size_t left = filter.layers_.size(); left > 0; --left) {
-      const WindowLayer& layer = *filter.layers_[left - 1];
-      left == filter.layers_.size() ? end_find(layer, live) : find(layer, live);
+  // The same in all layers but the newest.
+  [[nodiscard]] BatchBits find_in_older(const WindowFilter& filter, const LiveStamps& live,
+                                        std::uint32_t sufficient) {
+    BatchBits found = 0;
+    for (std::size_t index = filter.layers_.size() - 1; index-- > 0;)
+      found |= find(*filter.layers_[index], live, sufficient);
+    return found;
+  }
+  // Which of them an add need not put: those that are known, or, where adds renew, that have been added in
+  // this generation. Another worker may have begun a later one: then this add came before. The newest layer
+  // has begun to find them.
+  [[nodiscard]] BatchBits known_in(const WindowFilter& filter, const LiveStamps& live) {
+    const std::uint32_t sufficient = filter.sufficient(live);
+    if (count <= few_sought_max) {
+      BatchBits known = 0;
       for (std::size_t number = 0; number < count; ++number)
-        known |= ((lanes[number] & sufficient) != 0 ? std::uint32_t{1} : 0) << number;
+        known |= BatchBits{(filter.lanes_with(hashes[number], live) & sufficient) != 0 ? 1U : 0U} << number;
+      return known;
     }
-    return known;
+    filter.newest_layer().narrow_find(live, sought);
+    const BatchBits known = filter.newest_layer().end_find(sufficient, sought);
+    return known | find_in_older(filter, live, sufficient);
   }
 };
 
-// While one batch is looked for in the newest layer, the lines of the next one are on their way. One zone
-// tells of most absent items, so the lines of the others are asked for later. load(batch, at) gives a batch
-// the hashes of the items from `at` on.
+// The lanes in one of which an add has nothing to do for an item.
+std::uint32_t WindowFilter::sufficient(const LiveStamps& live) const {
+  return options_.refresh ? std::uint32_t{1} << live.current : ~std::uint32_t{0};
+}
+
+std::uint32_t WindowFilter::lanes_with(std::uint64_t hash, const LiveStamps& live) const {
+  std::uint32_t lanes = 0;
+  for (std::size_t index = layers_.size(); index-- > 0;) lanes |= layers_[index]->lanes_with(hash, live);
+  return lanes;
+}
+
+// Three batches are on their way: one is hashed and its lines are asked for, one reads its first zone, and
+// one the others. One zone tells of most absent items, so the lines of the others are asked for later.
+// load(batch, at) gives a batch the hashes of the items from `at` on.
 template <class Load>
 [[gnu::always_inline]] inline void WindowFilter::find(std::size_t count, const Load& load, WallTime now,
                                                       std::span<bool> present) const {
   const LiveStamps live(generation_at(now), options_.lanes());
-  Batch first;
-  load(first, 0);
-  first.begin_find(newest_layer(), Zones::first);
-  Batch second;
-  std::size_t at = 0;
-  for (Batch *current = &first, *next = &second; at < count; std::swap(current, next)) {
-    at += current->count;
-    if (at < count) {
-      load(*next, at);
-      next->begin_find(newest_layer(), Zones::first);
+  const WindowLayer& newest = newest_layer();
+  std::array<Batch, 3> batches;
+  const auto begin = [&](Batch& batch, std::size_t at) {
+    load(batch, at);
+    batch.begin_find(newest, Zones::first);
+  };
+  const auto end = [&](Batch& batch) {
+    constexpr std::uint32_t any = ~std::uint32_t{0};
+    BatchBits found = newest.end_find(any, batch.sought);
+    if (layers_.size() > 1) found |= batch.find_in_older(*this, live, any);
+    for (std::size_t number = 0; number < batch.count; ++number) present[number] = (found >> number & 1) != 0;
+    present = present.subspan(batch.count);
+  };
+  Batch* first = batches.data();
+  Batch* second = first + 1;
+  Batch* third = first + 2;
+  begin(*first, 0);
+  for (std::size_t at = first->count;;) {
+    const bool more = at < count;
+    if (more) {
+      begin(*second, at);
+      at += second->count;
     }
-    current->end_find(newest_layer(), live);
-    const std::span<const std::uint32_t> lanes = std::span(current->lanes).first(current->count);
-    std::ranges::transform(lanes, present.begin(), [](std::uint32_t found) { return found != 0; });
-    for (std::size_t index = layers_.size() - 1; index-- > 0;) {
-      current->find(*layers_[index], live);
-      for (std::size_t number = 0; number < lanes.size(); ++number)
-        present[number] = present[number] || lanes[number] != 0;
-    }
-    present = present.subspan(lanes.size());
+    newest.narrow_find(live, first->sought);
+    if (third->count > 0) end(*third);
+    third->count = 0;
+    if (!more) break;
+    std::swap(third, first);
+    std::swap(first, second);
   }
+  end(*first);
 }
 
 void WindowFilter::contains(std::span<const std::string_view> items, WallTime now,
                             std::span<bool> present) const {
+  if (items.size() == 1) {
+    const LiveStamps live(generation_at(now), options_.lanes());
+    const std::uint64_t hash = hash_of(items[0]);
+    present[0] = std::any_of(layers_.rbegin(), layers_.rend(),
+                             [&](const auto& layer) { return layer->lanes_with(hash, live) != 0; });
+    return;
+  }
   find(
       items.size(), [&](Batch& batch, std::size_t at) { batch.load(*this, items.subspan(at)); }, now,
       present);
@@ -238,7 +274,7 @@ void WindowFilter::fetch_lines(std::span<const std::uint64_t> hashes) const {
   for (const std::uint64_t hash : hashes) {
     const LaneItem item(blocks, hash);
     fetch_line(item.stamps(blocks));
-    fetch_line(item.line(blocks, 0));
+    fetch_line(blocks.words + item.line(blocks, 0));
   }
   // GCC drops calls of a function that does nothing but prefetch.
   asm volatile("");
@@ -255,8 +291,7 @@ WindowFilter::Put WindowFilter::put(std::uint64_t hash, Adding& adding, Fingerpr
   for (;;) {
     adding.follow();
     const LiveStamps& live = adding.live;
-    std::uint32_t lanes = 0;
-    for (std::size_t index = layers_.size(); index-- > 0;) lanes |= layers_[index]->lanes_with(hash, live);
+    std::uint32_t lanes = lanes_with(hash, live);
     std::optional<std::uint64_t> last;
     for (; lanes != 0; lanes &= lanes - 1) {
       const auto lane = static_cast<std::uint32_t>(std::countr_zero(lanes));
@@ -293,9 +328,19 @@ template <class Step>
 void WindowFilter::add_all(std::span<const std::string_view> items, Adding& adding,
                            value::AddRecorder* recorder, const Step& step) {
   value::ToldEntries told(recorder, items.size());
-  bool looks_ahead = items.size() > 1 && !options_.of_last();
+  const auto put_one = [&](std::uint64_t hash) {
+    Fingerprint record;
+    const Put outcome = put(hash, adding, record);
+    if (outcome == Put::added || outcome == Put::renewed) told.add(record);
+    return step(outcome);
+  };
+  if (items.size() == 1) {
+    (void)put_one(hash_of(items[0]));
+    return told.end();
+  }
+  bool looks_ahead = !options_.of_last();
   Batch first(*this, items);
-  if (items.size() > 1) first.begin_find(newest_layer(), Zones::all);
+  first.begin_find(newest_layer(), Zones::all);
   Batch second;
   bool goes_on = true;
   for (Batch *current = &first, *next = &second; goes_on && !items.empty(); std::swap(current, next)) {
@@ -304,14 +349,11 @@ void WindowFilter::add_all(std::span<const std::string_view> items, Adding& addi
       next->load(*this, items);
       next->begin_find(newest_layer(), Zones::all);
     }
-    const std::uint32_t known = looks_ahead ? current->known_in(*this, adding.live) : 0;
+    const BatchBits known = looks_ahead ? current->known_in(*this, adding.live) : 0;
     looks_ahead = static_cast<std::size_t>(std::popcount(known)) * 2 > current->count;
     for (std::size_t number = 0; number < current->count && goes_on; ++number) {
-      Fingerprint record;
       const bool is_known = (known >> number & 1) != 0;
-      const Put outcome = is_known ? Put::known : put(current->hashes[number], adding, record);
-      if (outcome == Put::added || outcome == Put::renewed) told.add(record);
-      goes_on = step(outcome);
+      goes_on = is_known ? step(Put::known) : put_one(current->hashes[number]);
     }
   }
   told.end();
@@ -347,17 +389,11 @@ bool WindowFilter::try_add(std::span<const std::string_view> items, WallTime now
 // How many of the items need a place: those that are absent, or, where adds renew, not in this generation.
 std::uint64_t WindowFilter::places_for(std::span<const std::string_view> items,
                                        const LiveStamps& live) const {
-  const std::uint32_t sufficient = options_.refresh ? std::uint32_t{1} << live.current : ~std::uint32_t{0};
   std::uint64_t places = 0;
   while (!items.empty()) {
     Batch batch(*this, items);
-    std::array<std::uint32_t, found_together_max> lanes{};
-    for (const auto& layer : layers_) {
-      batch.find(*layer, live);
-      for (std::size_t number = 0; number < batch.count; ++number) lanes[number] |= batch.lanes[number];
-    }
-    for (std::size_t number = 0; number < batch.count; ++number)
-      places += (lanes[number] & sufficient) == 0 ? 1 : 0;
+    batch.begin_find(newest_layer(), Zones::first);
+    places += batch.count - static_cast<std::uint64_t>(std::popcount(batch.known_in(*this, live)));
     items = items.subspan(batch.count);
   }
   return places;

@@ -24,55 +24,6 @@ std::uint64_t WindowLayer::footprint(const LanePlan& plan, std::uint32_t lanes) 
   return value::heap_footprint(sizeof(WindowLayer)) + Bitmap::footprint(plan.byte_count(lanes));
 }
 
-namespace {
-
-// Some of the items that are looked for: their places in the list.
-struct Candidates {
-  std::size_t count = 0;
-  std::array<std::uint32_t, found_together_max> places;
-
-  [[nodiscard]] std::span<const std::uint32_t> all() const { return std::span(places).first(count); }
-  // Every item is written to the next place, and stays only if it is kept: there is no branch that cannot be
-  // guessed.
-  void add(std::uint32_t place, bool kept) {
-    places[count] = place;
-    count += kept ? 1 : 0;
-  }
-};
-
-// Zone after zone, with the items that are left. The lines of the next zone are asked for before the first of
-// them is read.
-template <class Shape>
-void find_in(const LaneBlocks& blocks, const Shape& shape, const SoughtItems& sought, const LiveStamps& live,
-             std::span<std::uint32_t> lanes) {
-  Candidates left;
-  for (std::uint32_t place = 0; place < sought.count; ++place) {
-    const LaneItem& item = sought.items[place];
-    lanes[place] = item.lanes_in(shape, 0, sought.lines[place], item.live_lanes(blocks, shape, live));
-    left.add(place, lanes[place] != 0);
-  }
-  std::array<std::uint64_t*, found_together_max> lines;
-  for (std::uint32_t zone = 1; zone < blocks.zones && left.count > 0; ++zone) {
-    for (const std::uint32_t place : left.all()) {
-      lines[place] = sought.items[place].line(blocks, zone);
-      fetch_line(lines[place]);
-    }
-    Candidates still;
-    for (const std::uint32_t place : left.all()) {
-      lanes[place] = sought.items[place].lanes_in(shape, zone, lines[place], lanes[place]);
-      still.add(place, lanes[place] != 0);
-    }
-    left = still;
-  }
-}
-
-}  // namespace
-
-void WindowLayer::end_find(const SoughtItems& items, const LiveStamps& live,
-                           std::span<std::uint32_t> lanes) const {
-  with_shape(blocks_, [&](const auto& shape) { find_in(blocks_, shape, items, live, lanes); });
-}
-
 bool WindowLayer::claim(std::uint32_t lane, std::uint64_t count) {
   // Also where a lane has more than its plan, because a generation began within a request.
   if (count == 0) return true;

@@ -12,24 +12,13 @@
 #include <memory>
 #include <span>
 
+#include "bloom/window/lane_kernel.hpp"
 #include "bloom/window/lanes.hpp"
 
 namespace sepal::bloom {
 
 using value::Bitmap;
 using value::Paging;
-
-inline constexpr std::size_t found_together_max = 32;
-
-// The zones whose lines are asked for at once.
-enum class Zones : std::uint8_t { first, all };
-
-// Items that begin_find() has asked for.
-struct SoughtItems {
-  std::size_t count = 0;
-  std::array<LaneItem, found_together_max> items;
-  std::array<std::uint64_t*, found_together_max> lines;  // of the first zone
-};
 
 // Members are shared, but for those that say otherwise.
 class WindowLayer {
@@ -46,29 +35,24 @@ class WindowLayer {
   [[nodiscard]] std::uint64_t byte_count() const { return plan_.byte_count(blocks_.lanes); }
 
   [[nodiscard]] const LaneBlocks& blocks() const { return blocks_; }
-  // For each hash, the live lanes that have the item, a bit for each: `lanes` is as long as `hashes`, which
-  // are at most found_together_max. The first call asks for memory that the second one reads: for all of it
-  // with Zones::all.
-  [[gnu::always_inline]] void begin_find(std::span<const std::uint64_t> hashes, Zones zones,
-                                         SoughtItems& items) const {
-    items.count = hashes.size();
-    const std::uint32_t zones_asked = zones == Zones::all ? blocks_.zones : 1;
-    for (std::size_t at = 0; at < hashes.size(); ++at) {
-      const LaneItem item(blocks_, hashes[at]);
-      items.lines[at] = item.line(blocks_, 0);
-      fetch_line(item.stamps(blocks_));
-      fetch_line(items.lines[at]);
-      for (std::uint32_t zone = 1; zone < zones_asked; ++zone) fetch_line(item.line(blocks_, zone));
-      items.items[at] = item;
-    }
+  // Looks for at most sought_together_max items (lane_kernel.hpp). When all three are done, `items` has those
+  // that a live lane has; the last one returns a bit for each item that one of the lanes `sufficient` has.
+  void begin_find(std::span<const std::uint64_t> hashes, Zones zones, SoughtItems& items) const {
+    lane_kernel().begin(blocks_, hashes, zones, items);
   }
-  void end_find(const SoughtItems& items, const LiveStamps& live, std::span<std::uint32_t> lanes) const;
+  void narrow_find(const LiveStamps& live, SoughtItems& items) const {
+    lane_kernel().narrow(blocks_, live, items);
+  }
+  [[nodiscard]] std::uint64_t end_find(std::uint32_t sufficient, SoughtItems& items) const {
+    return lane_kernel().end(blocks_, sufficient, items);
+  }
+  // The live lanes that have one item.
   [[nodiscard]] std::uint32_t lanes_with(std::uint64_t hash, const LiveStamps& live) const {
     return with_shape(blocks_, [&](const auto& shape) {
       const LaneItem item(blocks_, hash);
       std::uint32_t lanes = item.live_lanes(blocks_, shape, live);
       for (std::uint32_t zone = 0; zone < blocks_.zones && lanes != 0; ++zone)
-        lanes = item.lanes_in(shape, zone, item.line(blocks_, zone), lanes);
+        lanes = item.lanes_in(shape, zone, blocks_.words + item.line(blocks_, zone), lanes);
       return lanes;
     });
   }

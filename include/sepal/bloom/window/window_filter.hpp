@@ -200,6 +200,9 @@ class WindowFilter final : public value::Value {
     return sepal::fingerprint_of(item, options_.seed).low;
   }
   [[nodiscard]] WindowLayer& newest_layer() const { return *layers_.back(); }
+  [[nodiscard]] std::uint32_t sufficient(const LiveStamps& live) const;
+  // The live lanes that have an item, in all layers.
+  [[nodiscard]] std::uint32_t lanes_with(std::uint64_t hash, const LiveStamps& live) const;
   std::uint64_t reach(std::uint64_t generation);
   [[nodiscard]] SpinLock& lock_of(std::uint64_t hash) const;
   template <class Load>
