@@ -130,11 +130,12 @@ inline void move_bits_down(Line line, unsigned from, unsigned to, unsigned by) {
 
 // What an operation does with the bits of a word:
 //
-//     count     how many are set
-//     nth       the bit that has `rank` set bits below it, at its place; 0: there is none. `rank` is at most
-//     63 lowest    the lowest `count` bits; `count` is at most 255, and from 64 on it means all width     how
-//     many bits up to the highest that is set trailing  the place of the lowest bit that is set; 64: there is
-//     none
+//     count      counts those that are set
+//     nth        the bit that has `rank` set bits below it, at its place; 0: there is none. `rank` is at
+//                most 63
+//     lowest     the lowest `count` bits; `count` is at most 255, and from 64 on it means all
+//     width      how many bits there are up to the highest that is set
+//     trailing   the place of the lowest bit that is set; 64: there is none
 struct PlainBits {
   [[nodiscard]] static unsigned count(std::uint64_t bits) {
     return static_cast<unsigned>(std::popcount(bits));
