@@ -39,12 +39,11 @@ struct SoughtItems {
   alignas(64) Column lanes;  // live ones that have all bits of the item so far, a bit for each
   alignas(64) Column place;  // among all items that begin() was given
 
-  // Moves an item to an earlier place in the list.
+  // Moves an item to an earlier place in the list, without its lanes.
   void move(std::size_t from, std::size_t to) {
     mixed[to] = mixed[from];
     block[to] = block[from];
     line[to] = line[from];
-    lanes[to] = lanes[from];
     place[to] = place[from];
   }
   // Whether so many of `before` items are left that the lines of all zones will be read.

@@ -209,6 +209,17 @@ std::uint32_t WindowFilter::lanes_with(std::uint64_t hash, const LiveStamps& liv
   return lanes;
 }
 
+// A later generation may begin between the look at the stamps and that at the bits. Its first add to a block
+// empties a lane that was live. Whoever had renewed the item before that put it into a lane that was not live
+// yet. So an item that seems absent is asked again, with the stamps of the later generation.
+bool WindowFilter::has(std::uint64_t hash, const LiveStamps& live) const {
+  const auto has_it = [&](const auto& layer) { return layer->lanes_with(hash, live) != 0; };
+  if (std::any_of(layers_.rbegin(), layers_.rend(), has_it)) return true;
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const std::uint64_t newest = newest_generation();
+  return newest > live.generation && has(hash, LiveStamps(newest, live.lanes));
+}
+
 // Three batches are on their way: one is hashed and its lines are asked for, one reads its first zone, and
 // one the others. One zone tells of most absent items, so the lines of the others are asked for later.
 // load(batch, at) gives a batch the hashes of the items from `at` on.
@@ -226,7 +237,10 @@ template <class Load>
     constexpr std::uint32_t any = ~std::uint32_t{0};
     BatchBits found = newest.end_find(any, batch.sought);
     if (layers_.size() > 1) found |= batch.find_in_older(*this, live, any);
-    for (std::size_t number = 0; number < batch.count; ++number) present[number] = (found >> number & 1) != 0;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    const bool asks_again = newest_generation() > live.generation;  // as has() does
+    for (std::size_t number = 0; number < batch.count; ++number)
+      present[number] = (found >> number & 1) != 0 || (asks_again && has(batch.hashes[number], live));
     present = present.subspan(batch.count);
   };
   Batch* first = batches.data();
@@ -252,10 +266,7 @@ template <class Load>
 void WindowFilter::contains(std::span<const std::string_view> items, WallTime now,
                             std::span<bool> present) const {
   if (items.size() == 1) {
-    const LiveStamps live(generation_at(now), options_.lanes());
-    const std::uint64_t hash = hash_of(items[0]);
-    present[0] = std::any_of(layers_.rbegin(), layers_.rend(),
-                             [&](const auto& layer) { return layer->lanes_with(hash, live) != 0; });
+    present[0] = has(hash_of(items[0]), LiveStamps(generation_at(now), options_.lanes()));
     return;
   }
   find(

@@ -7,6 +7,7 @@
 #include "bloom/kernel/kernels.hpp"
 #include "bloom/plan/probe.hpp"
 #include "support/catch.hpp"
+#include "support/guarded_words.hpp"
 
 namespace kernels_property {
 
@@ -63,8 +64,7 @@ class Scene {
       blocks.block_bits = static_cast<std::uint32_t>(64 * (1 + random_() % (huge_block_bits / 64)));
     const std::uint64_t word_count =
         blocks.block_count * (blocks.anywhere() ? 1 : blocks.block_bits / word_bits);
-    // Exactly as large as necessary, so that the sanitizers notice a kernel that reads beyond.
-    words_ = std::make_unique<std::uint64_t[]>(word_count);
+    words_ = test::GuardedWords(word_count);
     blocks.words = words_.get();
     fill(word_count);
     return blocks;
@@ -106,7 +106,7 @@ class Scene {
   }
 
   std::mt19937_64 random_;
-  std::unique_ptr<std::uint64_t[]> words_;
+  test::GuardedWords words_;
 };
 
 void check_find(const Kernel& kernel, std::span<const Blocks> layers, const Pending& before) {

@@ -2,12 +2,12 @@
 // item at a time.
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <random>
 #include <vector>
 
 #include "bloom/window/lane_kernel.hpp"
 #include "support/catch.hpp"
+#include "support/guarded_words.hpp"
 
 namespace lane_kernels_property {
 
@@ -25,7 +25,7 @@ class LaneScene {
       : random_(seed),
         plan_(draw_plan()),
         lanes_(2 + draw(lanes_max - 1)),
-        memory_(std::make_unique<std::uint64_t[]>(plan_.byte_count(lanes_) / sizeof(std::uint64_t))),
+        memory_(plan_.byte_count(lanes_) / sizeof(std::uint64_t)),
         blocks_(plan_, lanes_, memory_.get()),
         live_(generation, lanes_) {
     fill();
@@ -107,8 +107,7 @@ class LaneScene {
   std::mt19937_64 random_;
   LanePlan plan_;
   std::uint32_t lanes_;
-  // Exactly as large as necessary, so that the sanitizers notice a kernel that reads beyond.
-  std::unique_ptr<std::uint64_t[]> memory_;
+  test::GuardedWords memory_;
   LaneBlocks blocks_;
   LiveStamps live_;
 };

@@ -330,4 +330,37 @@ TEST_CASE("of many who add an item, one is told that it is new, also where a gen
   CHECK(filter->item_count() == items);
 }
 
+// A generation begins with an add that empties the oldest lane, and then the item is renewed. So it is in the
+// filter at each instant, but in another lane each time.
+TEST_CASE("an item that is renewed in time is found at each instant, also while generations begin",
+          "[window][threads]") {
+  constexpr std::uint64_t generations_passed = 30'000;
+  const WindowFilterPtr filter =
+      made({.error_rate = never, .capacity = 100, .milliseconds = 100, .generations = 1, .refresh = true});
+  constexpr std::uint64_t renewed = 0;
+  add(*filter, renewed, begin_ms);
+  std::atomic<std::uint64_t> now{begin_ms};
+  std::atomic<bool> ended{false};
+  std::thread adder([&] {
+    for (std::uint64_t generation = 1; generation <= generations_passed; ++generation) {
+      const std::uint64_t time = begin_ms + generation * 100;
+      add(*filter, 1, time);
+      add(*filter, renewed, time);
+      now = time;
+    }
+    ended = true;
+  });
+  std::vector<std::string> texts(64, item(renewed));
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  std::uint64_t denied = 0;
+  while (!ended) {
+    bool present[64];
+    filter->contains(views, at(now), present);
+    for (const bool each : present) denied += each ? 0 : 1;
+    denied += contains(*filter, renewed, now) ? 0 : 1;
+  }
+  adder.join();
+  CHECK(denied == 0);
+}
+
 }  // namespace window_property
