@@ -82,8 +82,7 @@ Layer* Filter::layers_made(std::uint32_t index, Memory& memory) {
 // --- look-ups ---------------------------------------------------------------------------------------------
 
 // From the newest layer on, as removals: an item that was added to an older layer, and then taken from a
-// newer one, is not missed. A removal that knows one layer less takes a copy from an older one. So layers
-// that came meanwhile are asked at the end.
+// newer one, is not missed.
 void Filter::contains(std::span<const std::string_view> items, std::span<bool> present) const {
   const std::uint32_t newest = layer_count() - 1;
   std::array<ItemPlace, Layer::looks_max> places;
@@ -94,12 +93,9 @@ void Filter::contains(std::span<const std::string_view> items, std::span<bool> p
     for (std::uint32_t index = 0; index < newest; ++index)
       for (const ItemPlace& at : some) layer(index).prefetch_line(at);
     layer(newest).contains(some, present.first(count));
-    const auto look_in = [&](std::uint32_t index) {
+    for (std::uint32_t index = newest; index-- > 0;)
       for (std::size_t at = 0; at < count; ++at)
         present[at] = present[at] || layer(index).count(places[at], 1) != 0;
-    };
-    for (std::uint32_t index = newest; index-- > 0;) look_in(index);
-    for (std::uint32_t index = newest + 1; index < layer_count(); ++index) look_in(index);
     items = items.subspan(count);
     present = present.subspan(count);
   }
