@@ -1,5 +1,5 @@
-// Words of zeros behind which there is no memory: whoever reads beyond the last one ends the test, by vectors
-// too, whose masked loads and gathers the sanitizers do not see.
+// Words of zeros behind which there is no memory: code that reads beyond the last one ends the test. The
+// sanitizers do not see masked loads and gathers of vectors.
 #pragma once
 
 #include <cstddef>

@@ -210,7 +210,7 @@ std::uint32_t WindowFilter::lanes_with(std::uint64_t hash, const LiveStamps& liv
 }
 
 // A later generation may begin between the look at the stamps and that at the bits. Its first add to a block
-// empties a lane that was live. Whoever had renewed the item before that put it into a lane that was not live
+// empties a lane that was live. An add may have renewed the item just before, in a lane that was not live
 // yet. So an item that seems absent is asked again, with the stamps of the later generation.
 bool WindowFilter::has(std::uint64_t hash, const LiveStamps& live) const {
   const auto has_it = [&](const auto& layer) { return layer->lanes_with(hash, live) != 0; };
