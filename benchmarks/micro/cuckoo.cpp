@@ -8,6 +8,7 @@
 #include <map>
 #include <vector>
 
+#include "micro/count_items.hpp"
 #include "support/items.hpp"
 
 namespace {
@@ -44,9 +45,7 @@ void look_up(benchmark::State& state, Draw draw) {
     filter.contains(draw(window), answers.first(window.size()));
     benchmark::DoNotOptimize(answers);
   }
-  state.counters["per_item"] =
-      benchmark::Counter(static_cast<double>(window.size()),
-                         benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  bench::count_items(state, window.size());
 }
 
 void cuckoo_present(benchmark::State& state) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include "micro/count_items.hpp"
 #include "support/items.hpp"
 #include "support/settle.hpp"
 
@@ -58,13 +59,6 @@ Filter& known_filter(Kind kind, std::uint64_t capacity) {
   return *filter;
 }
 
-// The time for one item, for any size of the batch.
-void count_items(benchmark::State& state, std::uint64_t items) {
-  state.counters["per_item"] =
-      benchmark::Counter(static_cast<double>(items),
-                         benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
-}
-
 // All benchmarks here have these arguments: capacity, items of a batch.
 void present(benchmark::State& state, Kind kind) {
   const auto capacity = static_cast<std::uint64_t>(state.range(0));
@@ -76,7 +70,7 @@ void present(benchmark::State& state, Kind kind) {
     filter.contains(window.drawn(draw, known_items(capacity)), answers.first(window.size()));
     benchmark::DoNotOptimize(answers);
   }
-  count_items(state, window.size());
+  bench::count_items(state, window.size());
 }
 
 void absent(benchmark::State& state, Kind kind) {
@@ -89,7 +83,7 @@ void absent(benchmark::State& state, Kind kind) {
     benchmark::DoNotOptimize(answers);
     next += window.size();
   }
-  count_items(state, window.size());
+  bench::count_items(state, window.size());
 }
 
 // Adds new items to a filter of its own. When it is half full, a new filter replaces it, which is not timed.
@@ -116,7 +110,7 @@ void add(benchmark::State& state) {
     next += window.size();
     room -= window.size();
   }
-  count_items(state, window.size());
+  bench::count_items(state, window.size());
 }
 
 void sizes(benchmark::internal::Benchmark* benchmark) {

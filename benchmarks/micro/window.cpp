@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "micro/count_items.hpp"
 #include "support/items.hpp"
 #include "support/settle.hpp"
 
@@ -57,12 +58,6 @@ WindowFilter& window_filter(std::uint64_t capacity, bool refresh) {
   return *filter;
 }
 
-void count_window_items(benchmark::State& state, std::uint64_t items) {
-  state.counters["per_item"] =
-      benchmark::Counter(static_cast<double>(items),
-                         benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
-}
-
 // With a factor of 2, half of the items are absent.
 void window_lookup(benchmark::State& state, std::uint64_t range_factor) {
   const auto capacity = static_cast<std::uint64_t>(state.range(0));
@@ -74,7 +69,7 @@ void window_lookup(benchmark::State& state, std::uint64_t range_factor) {
     filter.contains(window.drawn(draw, range_factor * capacity), look_up_time, answers.first(window.size()));
     benchmark::DoNotOptimize(answers);
   }
-  count_window_items(state, window.size());
+  bench::count_items(state, window.size());
 }
 void window_present(benchmark::State& state) {
   window_lookup(state, 1);
@@ -93,7 +88,7 @@ void window_absent(benchmark::State& state) {
     benchmark::DoNotOptimize(answers);
     next += window.size();
   }
-  count_window_items(state, window.size());
+  bench::count_items(state, window.size());
 }
 
 // Adds of known items, which change nothing.
@@ -107,7 +102,7 @@ void window_add_known(benchmark::State& state, bool refresh) {
     const auto items = window.drawn(draw, refresh ? renewed_items(capacity) : capacity);
     benchmark::DoNotOptimize(filter.try_add(items, add_time, answers.first(window.size()), nullptr));
   }
-  count_window_items(state, window.size());
+  bench::count_items(state, window.size());
 }
 
 void window_sizes(benchmark::internal::Benchmark* benchmark) {

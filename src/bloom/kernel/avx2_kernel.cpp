@@ -86,7 +86,6 @@ SEPAL_AVX2 void find_in_lines(const Blocks& blocks, Pending& pending) {
   const Probes probes(blocks.probe_count);
   const std::uint64_t* const words = blocks.words;
   const std::uint64_t block_count = blocks.block_count;
-  // No lambda for keep_if(): it would have to be marked as well.
   std::uint64_t absent = 0;
   for (std::size_t at = 0; at < pending.count; ++at) {
     const std::uint64_t* const line = words + scaled(pending.low[at], block_count) * full_line_words;

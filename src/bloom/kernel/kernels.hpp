@@ -59,7 +59,8 @@ struct Pending {
     }
     count = left;
   }
-  // The same with a set of those that stay: bit i stands for place i.
+  // The same with a set of those that stay: bit i stands for place i. No item is moved before all are tested,
+  // so no load of a test waits for a store (decisions/0056).
   void keep(std::uint64_t items) {
     const auto left = static_cast<std::size_t>(std::popcount(items));
     if (left == count) return;

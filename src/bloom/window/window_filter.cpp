@@ -209,15 +209,19 @@ std::uint32_t WindowFilter::lanes_with(std::uint64_t hash, const LiveStamps& liv
   return lanes;
 }
 
+// Behind the reads of a look-up, and before it answers that an item is absent.
+bool WindowFilter::later_began(const LiveStamps& live) const {
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return newest_generation() > live.generation;
+}
+
 // A later generation may begin between the look at the stamps and that at the bits. Its first add to a block
 // empties a lane that was live. An add may have renewed the item just before, in a lane that was not live
 // yet. So an item that seems absent is asked again, with the stamps of the later generation.
 bool WindowFilter::has(std::uint64_t hash, const LiveStamps& live) const {
   const auto has_it = [&](const auto& layer) { return layer->lanes_with(hash, live) != 0; };
   if (std::any_of(layers_.rbegin(), layers_.rend(), has_it)) return true;
-  std::atomic_thread_fence(std::memory_order_acquire);
-  const std::uint64_t newest = newest_generation();
-  return newest > live.generation && has(hash, LiveStamps(newest, live.lanes));
+  return later_began(live) && has(hash, LiveStamps(newest_generation(), live.lanes));
 }
 
 // Three batches are on their way: one is hashed and its lines are asked for, one reads its first zone, and
@@ -237,8 +241,7 @@ template <class Load>
     constexpr std::uint32_t any = ~std::uint32_t{0};
     BatchBits found = newest.end_find(any, batch.sought);
     if (layers_.size() > 1) found |= batch.find_in_older(*this, live, any);
-    std::atomic_thread_fence(std::memory_order_acquire);
-    const bool asks_again = newest_generation() > live.generation;  // as has() does
+    const bool asks_again = later_began(live);
     for (std::size_t number = 0; number < batch.count; ++number)
       present[number] = (found >> number & 1) != 0 || (asks_again && has(batch.hashes[number], live));
     present = present.subspan(batch.count);

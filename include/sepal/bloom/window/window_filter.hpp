@@ -203,6 +203,8 @@ class WindowFilter final : public value::Value {
   [[nodiscard]] std::uint32_t sufficient(const LiveStamps& live) const;
   // The live lanes that have an item, in all layers.
   [[nodiscard]] std::uint32_t lanes_with(std::uint64_t hash, const LiveStamps& live) const;
+  // Whether a later generation has begun than that of a look-up.
+  [[nodiscard]] bool later_began(const LiveStamps& live) const;
   // Whether any live lane has it, also where a generation begins meanwhile.
   [[nodiscard]] bool has(std::uint64_t hash, const LiveStamps& live) const;
   std::uint64_t reach(std::uint64_t generation);
