@@ -6,12 +6,16 @@ Needs redis-py, and a sepald at SEPAL_HOST and SEPAL_PORT (127.0.0.1 and 6379 if
 
 import os
 import sqlite3
+import sys
+import time
 
 import redis
 
 KEY = "guard:users"
 NEXT = KEY + ":next"
 BATCH = 1000
+# So long a guard asks the database alone after a look-up that got no answer.
+PAUSE_SECONDS = 5
 
 
 class Users:
@@ -19,13 +23,19 @@ class Users:
         self.database = database
         self.filters = filters
         self.query_count = 0
+        self.asks_again_at = 0
 
     def may_exist(self, name):
         """False only if the database certainly does not have the name."""
+        if time.monotonic() < self.asks_again_at:
+            return True
         try:
             (found,) = self.filters.execute_command("BF.CHECK", KEY, name)
+        except redis.ResponseError:
+            return True  # There is no filter.
         except redis.RedisError:
-            # There is no filter, or no answer.
+            # No answer came. Without a pause, each look-up would wait for the whole timeout.
+            self.asks_again_at = time.monotonic() + PAUSE_SECONDS
             return True
         return bool(found)
 
@@ -69,6 +79,17 @@ def connect(port=int(os.environ.get("SEPAL_PORT", "6379"))):
     return redis.Redis(os.environ.get("SEPAL_HOST", "127.0.0.1"), port, socket_timeout=1, socket_connect_timeout=1)
 
 
+def require_clean(filters, *keys):
+    """Ends the program if it cannot reach the server, or if keys that it makes are there already."""
+    place = "%(host)s:%(port)s" % filters.connection_pool.connection_kwargs
+    try:
+        there = [key for key in keys if filters.exists(key)]
+    except redis.RedisError as error:
+        sys.exit("cannot reach %s: %s" % (place, error))
+    if there:
+        sys.exit("%s has keys of an earlier run, or yours; delete them first: %s" % (place, there[:3]))
+
+
 def main():
     database = sqlite3.connect(":memory:")
     database.execute("CREATE TABLE users (name TEXT PRIMARY KEY, mail TEXT)")
@@ -76,6 +97,7 @@ def main():
         database.executemany("INSERT INTO users VALUES (?, ?)",
                              (("user-%d" % i, "%d@example.org" % i) for i in range(10_000)))
     filters = connect()
+    require_clean(filters, KEY, NEXT)
     users = Users(database, filters)
 
     assert users.find("user-1") and users.find("nobody") is None

@@ -10,12 +10,14 @@ import os
 import random
 import signal
 import sqlite3
+import sys
 import tempfile
 
 import redis
 
 KEY = "consumer:seen"
 MESSAGE_COUNT = 300
+ERROR_RATE, CAPACITY = 0.001, 2 * MESSAGE_COUNT
 DEATH_STEPS = ("after the filter", "before the commit", "after the commit")
 DEATHS_OF_EACH = 10
 
@@ -34,9 +36,10 @@ class Consumer:
     def certainly_new(self, message_id):
         """Checks and adds in one step. False means "perhaps not new", also if the filter cannot answer."""
         try:
-            return bool(self.filters.bf().add(KEY, message_id))
+            (reply,) = self.filters.bf().insert(KEY, [message_id], error=ERROR_RATE, capacity=CAPACITY)
         except redis.RedisError:
             return False
+        return reply == 1  # An item that the filter refuses has an error here, which is not raised.
 
     def is_handled(self, message_id):
         self.query_count += 1
@@ -116,9 +119,20 @@ def make_deliveries():
     return messages + [(message_id, amount, None) for message_id, amount, _ in messages[::4]]
 
 
+def require_clean(filters, *keys):
+    """Ends the program if it cannot reach the server, or if keys that it makes are there already."""
+    place = "%(host)s:%(port)s" % filters.connection_pool.connection_kwargs
+    try:
+        there = [key for key in keys if filters.exists(key)]
+    except redis.RedisError as error:
+        sys.exit("cannot reach %s: %s" % (place, error))
+    if there:
+        sys.exit("%s has keys of an earlier run, or yours; delete them first: %s" % (place, there[:3]))
+
+
 def main():
     filters = connect()
-    filters.bf().create(KEY, 0.001, 2 * MESSAGE_COUNT)
+    require_clean(filters, KEY)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "bank.sqlite")
         make_database(path)

@@ -8,6 +8,7 @@ Needs redis-py, and a sepald at SEPAL_HOST and SEPAL_PORT (127.0.0.1 and 6379 if
 import enum
 import hashlib
 import os
+import sys
 
 import redis
 
@@ -128,9 +129,21 @@ class Source:
             assert not denied, "%s denies %s" % (instance.step.name, denied[:3])
 
 
+def require_clean(filters, *keys):
+    """Ends the program if it cannot reach the server, or if keys that it makes are there already."""
+    place = "%(host)s:%(port)s" % filters.connection_pool.connection_kwargs
+    try:
+        there = [key for key in keys if filters.exists(key)]
+    except redis.RedisError as error:
+        sys.exit("cannot reach %s: %s" % (place, error))
+    if there:
+        sys.exit("%s has keys of an earlier run, or yours; delete them first: %s" % (place, there[:3]))
+
+
 def main():
     filters = redis.Redis(os.environ.get("SEPAL_HOST", "127.0.0.1"), int(os.environ.get("SEPAL_PORT", "6379")),
                           socket_timeout=1)
+    require_clean(filters, KEY)
     bloom, store = filters.bf(), StringStore()
     old = BitmapFilter(store, "orders", BITS_PER_ITEM * 2_000)
     source = Source([SeenOrders(old, filters), SeenOrders(old, filters)])

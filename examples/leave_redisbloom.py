@@ -6,6 +6,7 @@ of the same server plays the old server.
 """
 
 import os
+import sys
 
 import redis
 
@@ -78,14 +79,28 @@ def connect(database):
                        socket_timeout=10)
 
 
+def require_clean(filters, *keys):
+    """Ends the program if it cannot reach the server, or if keys that it makes are there already."""
+    place = "%(host)s:%(port)s" % filters.connection_pool.connection_kwargs
+    try:
+        there = [key for key in keys if filters.exists(key)]
+    except redis.RedisError as error:
+        sys.exit("cannot reach %s: %s" % (place, error))
+    if there:
+        sys.exit("%s has keys of an earlier run, or yours; delete them first: %s" % (place, there[:3]))
+
+
 def main():
     old, new = connect(OLD_DATABASE), connect(NEW_DATABASE)
+    require_clean(new, "users", "seen")
+    # reserve_like() takes all Bloom filters of the old server.
+    require_clean(old, *old.scan_iter(_type="MBbloom--"))
     source = {b"users": ["user-%d" % i for i in range(5_000)], b"seen": ["page-%d" % i for i in range(3_000)]}
     old.bf().create("users", 0.001, 1_000)  # The filter was too small, so it grew.
     old.bf().create("seen", 0.01, 10_000, noScale=True)
     old.expire("seen", 3_600)
     for key, items in source.items():
-        old.bf().madd(key, *items)
+        add_again(old, key, items)
 
     for key in source:
         move_by_dump(old, new, key)

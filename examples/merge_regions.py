@@ -23,7 +23,10 @@ def connect():
 
 def fill(client, key, items):
     for first in range(0, len(items), 1000):
-        client.execute_command("BF.MADD", key, *items[first : first + 1000])
+        for reply in client.execute_command("BF.MADD", key, *items[first : first + 1000]):
+            # A filter that is full refuses an item inside the list.
+            if isinstance(reply, Exception):
+                raise reply
 
 
 def missing(client, key, items):
@@ -95,14 +98,27 @@ def give_memory_back(client):
     print(f"shrunk from {before} to {after} bytes, and no item is missing")
 
 
+def require_clean(filters, *keys):
+    """Ends the program if it cannot reach the server, or if keys that it makes are there already."""
+    place = "%(host)s:%(port)s" % filters.connection_pool.connection_kwargs
+    try:
+        there = [key for key in keys if filters.exists(key)]
+    except redis.RedisError as error:
+        sys.exit("cannot reach %s: %s" % (place, error))
+    if there:
+        sys.exit("%s has keys of an earlier run, or yours; delete them first: %s" % (place, there[:3]))
+
+
 def main():
     client = connect()
+    keys = (*REGIONS, "regions", "day:1", "day:2", "days", "sessions")
+    require_clean(client, *keys)
     try:
         merge_regions(client)
         refuse_too_full(client)
         give_memory_back(client)
     finally:
-        client.delete(*REGIONS, "regions", "day:1", "day:2", "sessions")
+        client.delete(*keys)
 
 
 if __name__ == "__main__":

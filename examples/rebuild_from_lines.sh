@@ -39,7 +39,9 @@ expect() { # EXPECTED COMMAND...
 }
 
 show() {
-  local key=blocked
+  local key=blocked there
+  there=$(sepal EXISTS "$key" "$key:next")
+  [[ $there == 0 ]] || { echo "there are keys of an earlier run, or yours; delete them first: $key $key:next" >&2; exit 1; }
   printf '%s\n' "10.0.0.1" "a name with blanks" 'and "quotes"' "größe" | rebuild "$key" 0.000001 1000
   expect $'1\n1\n1\n1\n0' BF.MEXISTS "$key" "10.0.0.1" "a name with blanks" 'and "quotes"' "größe" "10.0.0.2"
   seq -f "10.0.0.%g" 2 250 | rebuild "$key" 0.000001 1000

@@ -9,6 +9,7 @@ import contextlib
 import os
 import random
 import sqlite3
+import sys
 import tempfile
 import threading
 import time
@@ -111,9 +112,21 @@ def rebuild_beside_writers(path, filters, database):
     return sum(len(writer.names) for writer in writers)
 
 
+def require_clean(filters, *keys):
+    """Ends the program if it cannot reach the server, or if keys that it makes are there already."""
+    place = "%(host)s:%(port)s" % filters.connection_pool.connection_kwargs
+    try:
+        there = [key for key in keys if filters.exists(key)]
+    except redis.RedisError as error:
+        sys.exit("cannot reach %s: %s" % (place, error))
+    if there:
+        sys.exit("%s has keys of an earlier run, or yours; delete them first: %s" % (place, there[:3]))
+
+
 def main():
     filters = redis.Redis(os.environ.get("SEPAL_HOST", "127.0.0.1"), int(os.environ.get("SEPAL_PORT", "6379")),
                           socket_timeout=1)
+    require_clean(filters, KEY, NEXT)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "users.sqlite")
         with contextlib.closing(connect_database(path)) as database:

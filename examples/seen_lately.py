@@ -6,6 +6,7 @@ Needs redis-py, and a sepald at SEPAL_HOST and SEPAL_PORT (127.0.0.1 and 6379 if
 
 import os
 import sqlite3
+import sys
 import time
 
 import redis
@@ -21,7 +22,12 @@ class Seen:
 
     def add(self, *items):
         """For each item: True if it certainly was not there. Checks and adds in one step."""
-        return [added == 1 for added in self.filters.execute_command("BF.INSERT", self.key, *self.words, "ITEMS", *items)]
+        replies = self.filters.execute_command("BF.INSERT", self.key, *self.words, "ITEMS", *items)
+        for reply in replies:
+            # The filter refused this item. redis-py raises an error only if it is the whole reply.
+            if isinstance(reply, Exception):
+                raise reply
+        return [added == 1 for added in replies]
 
     def has(self, *items):
         return [found == 1 for found in self.filters.execute_command("BF.MEXISTS", self.key, *items)]
@@ -76,9 +82,13 @@ class Recommendations:
 
     def choose(self, user, candidates, count):
         pairs = ["%s/%s" % (user, product) for product in candidates]
-        chosen = [pair for pair, shown in zip(pairs, self.seen.has(*pairs)) if not shown][:count]
-        if chosen:
-            self.seen.add(*chosen)
+        chosen = pairs[:count]
+        try:
+            chosen = [pair for pair, shown in zip(pairs, self.seen.has(*pairs)) if not shown][:count]
+            if chosen:
+                self.seen.add(*chosen)
+        except redis.RedisError:
+            pass  # Without the filter a product may be shown again. That is better than an error.
         return [pair.partition("/")[2] for pair in chosen]
 
 
@@ -89,9 +99,8 @@ class Leaving:
         self.filters, self.seen, self.seconds = filters, seen, seconds
 
     def is_new(self, item):
-        new = self.filters.set("seen:" + item, 1, nx=True, ex=self.seconds) is True
         self.seen.add(item)
-        return new
+        return self.filters.set("seen:" + item, 1, nx=True, ex=self.seconds) is True
 
 
 def consume(filters):
@@ -154,11 +163,24 @@ def leave_keys(filters):
     print("moved from keys: the filter knows what they know")
 
 
+def require_clean(filters, *keys):
+    """Ends the program if it cannot reach the server, or if keys that it makes are there already."""
+    place = "%(host)s:%(port)s" % filters.connection_pool.connection_kwargs
+    try:
+        there = [key for key in keys if filters.exists(key)]
+    except redis.RedisError as error:
+        sys.exit("cannot reach %s: %s" % (place, error))
+    if there:
+        sys.exit("%s has keys of an earlier run, or yours; delete them first: %s" % (place, there[:3]))
+
+
 def main():
     filters = redis.Redis(os.environ.get("SEPAL_HOST", "127.0.0.1"), int(os.environ.get("SEPAL_PORT", "6379")), socket_timeout=1)
+    keys = ("messages:seen", "mails:sent", "shown:week", "lately", "last", "seen", "seen:alice")
+    require_clean(filters, *keys)
     for part in (consume, remind, recommend, forget, leave_keys):
         part(filters)
-    filters.delete("messages:seen", "mails:sent", "shown:week", "lately", "last", "seen", "seen:alice")
+    filters.delete(*keys)
 
 
 if __name__ == "__main__":

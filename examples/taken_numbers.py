@@ -6,6 +6,7 @@ Needs redis-py, and a sepald at SEPAL_HOST and SEPAL_PORT (127.0.0.1 and 6379 if
 
 import os
 import sqlite3
+import sys
 
 import redis
 
@@ -86,10 +87,22 @@ def connect(port=int(os.environ.get("SEPAL_PORT", "6379"))):
     return redis.Redis(os.environ.get("SEPAL_HOST", "127.0.0.1"), port, socket_timeout=1, socket_connect_timeout=1)
 
 
+def require_clean(filters, *keys):
+    """Ends the program if it cannot reach the server, or if keys that it makes are there already."""
+    place = "%(host)s:%(port)s" % filters.connection_pool.connection_kwargs
+    try:
+        there = [key for key in keys if filters.exists(key)]
+    except redis.RedisError as error:
+        sys.exit("cannot reach %s: %s" % (place, error))
+    if there:
+        sys.exit("%s has keys of an earlier run, or yours; delete them first: %s" % (place, there[:3]))
+
+
 def main():
     database = sqlite3.connect(":memory:")
     database.execute("CREATE TABLE numbers (number TEXT PRIMARY KEY, owner TEXT)")
     filters = connect()
+    require_clean(filters, KEY)
     numbers = Numbers(database, filters)
     fill(database, filters, error_rate=0.001, capacity=10_000)
     for i in range(10_000):

@@ -7,7 +7,7 @@ _arguments \
   '(-v --version)--version[print the version and exit]' \
   '--config=[configuration file; a flag overrides what it says]:file:_files' \
   '--check-config[check the settings and the files that they name, print what differs from the defaults, and exit]' \
-  '--healthcheck[ask the sepald that runs with these settings whether it is alive and loaded, and exit with 0 or 1]' \
+  '--healthcheck[ask the sepald that runs with these settings whether it is alive and loaded, and exit with 0 (yes), 1 (no) or 2 (the settings are wrong)]' \
   '--bind=[addresses to listen on, as one value ("ADDRESS ADDRESS"); a leading '\''-'\'' forgives one that the machine does not have (default \["127.0.0.1"\])]:address:' \
   '--port=[TCP port; 0 lets the system pick one, or with a UNIX socket or a TLS port means none (default 6379)]:number:' \
   '--backlog=[connections that may wait to be accepted (default 511)]:number:' \
@@ -70,7 +70,7 @@ _arguments \
   '--http-bind=[address of these pages; they ask for no password (default "127.0.0.1")]:text:' \
   '--http-tls=[serves these pages over TLS, with the certificate and the rules of tls_cert_file and so on (default "no")]:no or yes:(no yes)' \
   '--http-hosts=[names of this server that a Host header may have, besides localhost and its addresses (default \[\])]:address:' \
-  '--http-metrics-filters=[filters that / and /metrics tell about, so many in trouble and of the largest (default 100)]:number:' \
+  '--http-metrics-filters=[how many filters / and /metrics list\: so many of those in trouble, and so many of the largest (default 100)]:number:' \
   '--http-metrics-pattern=[only filters whose keys match it, as in KEYS (default "*")]:text:' \
   '--user=[user that sepald becomes when root starts it; empty\: none (default "")]:text:' \
   '--log-level=[the least that is logged (default "info")]:trace or debug or info or warning or error:(trace debug info warning error)' \

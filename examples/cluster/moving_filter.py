@@ -7,6 +7,7 @@ SEPAL_HOST and CLUSTER_PORT (7401 if not set).
 """
 
 import os
+import sys
 import threading
 
 import redis
@@ -15,6 +16,15 @@ from redis.cluster import RedisCluster
 KEY = "visitors"
 CAPACITY = 1_000_000
 BATCH = 500
+
+
+def add_all(server, key, items):
+    """A server that has no room refuses an item inside the list of replies."""
+    replies = server.execute_command("BF.MADD", key, *items)
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise reply
+    return replies
 
 
 class MovingFilter:
@@ -30,7 +40,7 @@ class MovingFilter:
         with self.lock:
             if self.remembered is not None:
                 self.remembered += items
-            return self.server.execute_command("BF.MADD", self.key, *items)
+            return add_all(self.server, self.key, items)
 
     def exists(self, items):
         with self.lock:
@@ -49,7 +59,7 @@ class MovingFilter:
         with self.lock:
             remembered, self.remembered = self.remembered, None
             for begin in range(0, len(remembered), BATCH):
-                target.execute_command("BF.MADD", self.key, *remembered[begin:begin + BATCH])
+                add_all(target, self.key, remembered[begin:begin + BATCH])
             self.server.execute_command("DEL", self.key)
             self.server = target
         return len(remembered)
@@ -77,8 +87,15 @@ class Visitors(threading.Thread):
 
 def main():
     host = os.environ.get("SEPAL_HOST", "127.0.0.1")
-    sepald = redis.Redis(host=host, port=int(os.environ.get("SEPAL_PORT", "6379")))
-    cluster = RedisCluster(host=host, port=int(os.environ.get("CLUSTER_PORT", "7401")))
+    port, cluster_port = int(os.environ.get("SEPAL_PORT", "6379")), int(os.environ.get("CLUSTER_PORT", "7401"))
+    sepald = redis.Redis(host=host, port=port)
+    try:
+        cluster = RedisCluster(host=host, port=cluster_port)
+        there = cluster.exists(KEY) or sepald.exists(KEY)
+    except (redis.RedisError, redis.exceptions.RedisClusterException) as error:
+        sys.exit("cannot reach a sepald at %s:%d, or a cluster at %s:%d: %s" % (host, port, host, cluster_port, error))
+    if there:
+        sys.exit("there is a key of an earlier run, or yours; delete it first: %s" % KEY)
     sepald.execute_command("BF.RESERVE", KEY, 0.001, CAPACITY)
     moving = MovingFilter(sepald, KEY)
     visitors = Visitors(moving)

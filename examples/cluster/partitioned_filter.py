@@ -6,8 +6,10 @@ Needs redis-py, and a node of a cluster with sepal.so at SEPAL_HOST and CLUSTER_
 """
 
 import os
+import sys
 import zlib
 
+import redis
 from redis.cluster import RedisCluster
 
 PART_COUNT = 64
@@ -37,7 +39,12 @@ class PartitionedFilter:
             parts.setdefault(self.key_of(item), []).append(item)
         answers = {}
         for key, some in parts.items():
-            answers.update(zip(some, self.cluster.execute_command(command, key, *some)))
+            replies = self.cluster.execute_command(command, key, *some)
+            for reply in replies:
+                # A part that has no room refuses an item inside the list.
+                if isinstance(reply, Exception):
+                    raise reply
+            answers.update(zip(some, replies))
         return [answers[item] for item in items]
 
     def add(self, items):
@@ -53,7 +60,13 @@ def batches(prefix):
 
 
 def main():
-    cluster = RedisCluster(host=os.environ.get("SEPAL_HOST", "127.0.0.1"), port=int(os.environ.get("CLUSTER_PORT", "7401")))
+    host, port = os.environ.get("SEPAL_HOST", "127.0.0.1"), int(os.environ.get("CLUSTER_PORT", "7401"))
+    try:
+        cluster = RedisCluster(host=host, port=port)
+    except (redis.RedisError, redis.exceptions.RedisClusterException) as error:
+        sys.exit("cannot reach a cluster at %s:%d: %s" % (host, port, error))
+    if cluster.exists("users:{0}"):
+        sys.exit("the cluster has keys of an earlier run, or yours; delete them first: users:{0} to users:{%d}" % (PART_COUNT - 1))
     users = PartitionedFilter(cluster, "users")
     users.reserve(0.001, ITEM_COUNT)
     for items in batches("user"):

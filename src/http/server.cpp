@@ -31,6 +31,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <exception>
 #include <iterator>
@@ -122,6 +123,23 @@ std::string head_of(const Response& response, unsigned version, bool keeps) {
   return text.append("\r\n");
 }
 
+struct Target {
+  std::string_view path;                 // with the query
+  std::optional<std::string_view> host;  // nothing: the Host header has it
+};
+
+// A request to a proxy names the host (RFC 9112, 3.2.2): "http://localhost:8080/healthz". That host counts,
+// and not the header.
+Target target_of(std::string_view text) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!beast::iequals(text.substr(0, scheme.size()), scheme)) continue;
+    const std::string_view rest = text.substr(scheme.size());
+    const std::size_t end = std::min(rest.find_first_of("/?"), rest.size());
+    return {.path = end == rest.size() ? "/" : rest.substr(end), .host = rest.substr(0, end)};
+  }
+  return {.path = text, .host = std::nullopt};
+}
+
 std::uint64_t network_of_peer(const asio::ip::address& address) {
   return address.is_v4() ? network_of(address.to_v4().to_bytes()) : network_of(address.to_v6().to_bytes());
 }
@@ -191,14 +209,17 @@ class ConnectionOver final : public Connection, public std::enable_shared_from_t
     parser_.emplace();
     parser_->header_limit(request_bytes_max);
     request_bytes_ = 0;
+    has_begun_ = false;
     parse();
   }
 
   // The parser takes whole lines. The rest stays in the buffer until more has come.
   void parse() {
+    const bool is_there = has_begun_ || skip_empty_lines();
     error_code error;
-    const std::size_t taken = parser_->put(buffer_.data(), error);
+    const std::size_t taken = is_there ? parser_->put(buffer_.data(), error) : 0;
     buffer_.consume(taken);
+    has_begun_ = has_begun_ || taken > 0;
     request_bytes_ += taken;
     if (error == wire::error::need_more) error = {};
     // The parser's own bound leaves out some bytes.
@@ -208,6 +229,18 @@ class ConnectionOver final : public Connection, public std::enable_shared_from_t
     if (error) return refuse(text_response(400, "this is no HTTP request"));
     if (!parser_->is_header_done()) return receive(&ConnectionOver::parse);
     answer();
+  }
+
+  // Some clients send an empty line behind a request, which then stands before the next one (RFC 9112, 2.2).
+  // False: nothing is there yet, or the first byte of such a line.
+  bool skip_empty_lines() {
+    constexpr std::string_view line_end = "\r\n";
+    const auto left = [&] {
+      const auto bytes = buffer_.cdata();
+      return std::string_view(static_cast<const char*>(bytes.data()), bytes.size());
+    };
+    for (; left().starts_with(line_end); request_bytes_ += line_end.size()) buffer_.consume(line_end.size());
+    return !line_end.starts_with(left());
   }
 
   void refuse(Response response) {
@@ -221,15 +254,19 @@ class ConnectionOver final : public Connection, public std::enable_shared_from_t
     keeps_ = request.keep_alive();
     if (parser_->chunked() || parser_->content_length().value_or(0) > 0)
       return refuse(text_response(413, "a request has no body"));
+    // Where such a request ends is unknown (RFC 9112, 6.3).
+    if (request.count(wire::field::transfer_encoding) > 0)
+      return refuse(text_response(400, "the transfer coding of the request is not chunked"));
+    const Target target = target_of(view(request.target()));
+    const std::string_view host = target.host.value_or(view(request[wire::field::host]));
     // Before the path is looked at: a page of another site learns nothing, not even which paths exist.
-    if (request.count(wire::field::host) != 1 ||
-        !names_this_server(view(request[wire::field::host]), arrived_at_, shared_.options.hosts))
+    if (request.count(wire::field::host) != 1 || !names_this_server(host, arrived_at_, shared_.options.hosts))
       return refuse(text_response(421, "the Host header does not name this server; http_hosts allows names"));
     if (!is_head && request.method() != wire::verb::get)
       return refuse(text_response(405, "only GET and HEAD are answered"));
     Response response;
     const bool fits = memory_reserve::suffices_for(
-        [&] { response = answer_of(view(request.target()), view(request[wire::field::accept])); });
+        [&] { response = answer_of(target.path, view(request[wire::field::accept])); });
     if (!fits) return refuse(text_response(503, "the system gives the server no more memory"));
     write(std::move(response), request.version(), is_head);
   }
@@ -283,7 +320,8 @@ class ConnectionOver final : public Connection, public std::enable_shared_from_t
   // throws.
   beast::flat_static_buffer<2 * request_bytes_max> buffer_;
   std::optional<wire::request_parser<wire::empty_body>> parser_;
-  std::size_t request_bytes_ = 0;  // of the request that the parser is in
+  std::size_t request_bytes_ = 0;  // of the request that the parser is in, and of empty lines before it
+  bool has_begun_ = false;         // the parser has taken bytes of it
   // The answer that is being written.
   std::string head_;
   std::shared_ptr<const std::string> body_;
@@ -291,7 +329,26 @@ class ConnectionOver final : public Connection, public std::enable_shared_from_t
   bool left_ = false;
 };
 
+Error cannot_listen(const Options& options, const error_code& error) {
+  const std::string start =
+      "cannot listen for HTTP on " + options.bind + " port " + std::to_string(options.port) + ": ";
+  if (error == asio::error::address_in_use)
+    return fail(Errc::in_use,
+                start + "the port is taken by another program; choose another with --http-port");
+  if (error == asio::error::access_denied)
+    return fail(Errc::io, start + "permission denied; choose a port of 1024 or above with --http-port");
+  if (error.value() == EADDRNOTAVAIL)
+    return fail(Errc::io, start + "this machine has no such address; correct --http-bind");
+  return fail(Errc::io, start + error.message());
+}
+
 }  // namespace
+
+Result<void> check_address(const std::string& bind) {
+  error_code error;
+  asio::ip::make_address(bind, error);
+  return error ? Result<void>(fail(Errc::io, "http_bind is no address: " + bind)) : Result<void>();
+}
 
 class Server::Implementation {
  public:
@@ -299,14 +356,10 @@ class Server::Implementation {
       : options_(std::move(options)), routes_(std::move(routes)) {}
 
   Result<void> start() {
+    if (auto checked = check_address(options_.bind); !checked) return checked;
     error_code error;
-    const auto address = asio::ip::make_address(options_.bind, error);
-    if (error) return fail(Errc::io, "http_bind is no address: " + options_.bind);
-    listen({address, options_.port}, error);
-    if (error)
-      return fail(error == boost::system::errc::address_in_use ? Errc::in_use : Errc::io,
-                  "cannot listen for HTTP on " + options_.bind + " port " + std::to_string(options_.port) +
-                      ": " + error.message());
+    listen({asio::ip::make_address(options_.bind), options_.port}, error);
+    if (error) return cannot_listen(options_, error);
     port_ = acceptor_.local_endpoint(error).port();
     accept();
     // The first accept is under way before the thread runs: a context without work would end at once.

@@ -147,6 +147,15 @@ const sockaddr* generic(const sockaddr_un& address) {
   return reinterpret_cast<const sockaddr*>(&address);
 }
 
+// The reason of the system, and what to do if the user of sepald may not make files there.
+std::string reason_at(const std::string& path, int error) {
+  if (error != EACCES) return system_text(error);
+  const std::string folder = std::filesystem::path(path).parent_path();
+  return system_text(error) + "; sepald's user has to write to the folder " +
+         (folder.empty() ? "." : folder) +
+         ": give it the folder (chown), or choose another path with --unixsocket";
+}
+
 // A server that was killed leaves its socket file behind. The file is removed if no process listens on it.
 Result<void> make_room(const std::string& path, const sockaddr_un& address) {
   const std::string start = "cannot listen on " + path + ": ";
@@ -157,7 +166,7 @@ Result<void> make_room(const std::string& path, const sockaddr_un& address) {
     if (reason == ENOENT && !folder.empty() && ::access(folder.c_str(), F_OK) != 0)
       return fail(Errc::io, start + "there is no folder " + folder);
     if (reason == ENOENT) return {};
-    return fail(Errc::io, start + system_text(reason));
+    return fail(Errc::io, start + reason_at(path, reason));
   }
   // lstat() does not follow a link, so a link is refused, too. The unlink below would remove the operator's
   // link.
@@ -170,7 +179,7 @@ Result<void> make_room(const std::string& path, const sockaddr_un& address) {
   if (::connect(probe.number(), generic(address), sizeof address) == 0 || errno != ECONNREFUSED) {
     return fail(Errc::in_use, start + "the path is taken by another program; choose another");
   }
-  if (::unlink(path.c_str()) != 0) return fail(Errc::io, start + system_text(errno));
+  if (::unlink(path.c_str()) != 0) return fail(Errc::io, start + reason_at(path, errno));
   return {};
 }
 
@@ -195,7 +204,7 @@ Result<Listener> open_unix(const ServerOptions& options) {
       ::chmod(path.c_str(), static_cast<mode_t>(options.unix_socket_mode)) != 0 ||
       ::lstat(path.c_str(), &status) != 0 ||
       ::listen(number, static_cast<int>(options.listen_backlog)) != 0) {
-    return fail(Errc::io, start + system_text(errno));
+    return fail(Errc::io, start + reason_at(path, errno));
   }
   listener.inode = status.st_ino;
   return listener;

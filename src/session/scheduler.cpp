@@ -118,11 +118,9 @@ void Scheduler::ready(Client& client, std::uint32_t events) {
     case State::kept: return;
     // proceed() says for which jobs it watches `peer_gone`.
     case State::waiting:
+    case State::paused:
       if ((events & (broken | peer_gone)) != 0) close(client);
       return;
-    case State::paused:
-      if ((events & peer_gone) != 0 && client.session.client().login_failed) return close(client);
-      [[fallthrough]];
     case State::held:
     case State::put_off:
       // A peer that has only ended its own direction still reads: it gets its replies.
@@ -385,8 +383,9 @@ void Scheduler::proceed(Client& client) {
       if (stopping_) return end_waiting(client);
       client.state = State::paused;
       paused_.emplace(client.session.paused_until(), client.id());
-      // A client that guesses passwords and leaves must not keep its place.
-      return watch(client, client.session.client().login_failed ? peer_gone : 0);
+      // A client must not keep its place for the length of a pause when it has given up, and tries again by
+      // another connection. Nor must one that guesses passwords and leaves.
+      return watch(client, peer_gone);
     case Step::close: return finish(client);
   }
 }

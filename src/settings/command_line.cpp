@@ -80,7 +80,7 @@ void add_requests(CommandLine& line) {
       "check the settings and the files that they name, print what differs from the defaults, and exit");
   line.app.add_flag("--healthcheck", line.requests.check_health,
                     "ask the sepald that runs with these settings whether it is alive and loaded, and exit "
-                    "with 0 or 1");
+                    "with 0 (yes), 1 (no) or 2 (the settings are wrong)");
 }
 
 // If a flag is given twice, the last one counts. So a user can override the flags of a container or a script.
@@ -111,8 +111,8 @@ Error refuse(std::string what) {
   return fail(Errc::invalid_setting, std::move(what));
 }
 
-Error unexpected(const std::string& word) {
-  if (!word.starts_with('-')) {
+Error unexpected(const std::string& word, bool may_be_flag) {
+  if (!may_be_flag || !word.starts_with('-')) {
     return refuse("unexpected argument '" + word + "'; a configuration file is given by --config");
   }
   const std::string name = word.substr(0, word.find('='));
@@ -121,6 +121,16 @@ Error unexpected(const std::string& word) {
   const std::string advice =
       meant == nullptr ? "; --help lists all flags" : "; did you mean '" + meant->flag() + "'?";
   return refuse("unknown flag '" + name + "'" + advice);
+}
+
+// `words` are left over, among them "--", behind which no word is a flag.
+Result<void> check_left_over(const std::vector<std::string>& words) {
+  bool may_be_flag = true;
+  for (const std::string& word : words) {
+    if (!may_be_flag || word != "--") return unexpected(word, may_be_flag);
+    may_be_flag = false;
+  }
+  return {};
 }
 
 // A word like --port or --port=1, if there is such a flag.
@@ -255,7 +265,7 @@ Result<Invocation> read_invocation(std::span<const std::string> arguments, std::
   if (arguments.size() == 1 && arguments[0] == "help") return print(line.app.help());
   if (arguments.size() == 1 && arguments[0] == "version") return print(std::string(version) + "\n");
   if (const auto apart = take_apart(line, arguments); !apart) return apart.error();
-  if (const auto extra = line.app.remaining(); !extra.empty()) return unexpected(extra.front());
+  if (const auto checked = check_left_over(line.app.remaining()); !checked) return checked.error();
   // Before the settings are read: help and the version need no right configuration.
   if (line.requests.help) return print(line.app.help());
   if (line.requests.version) return print(std::string(version) + "\n");

@@ -69,11 +69,30 @@ void add_missing(const std::vector<FileSetting>& present, const Settings& settin
   text += added;
 }
 
+// Why the reader does not take the new text. It took the old one, so a value is wrong: TOML is UTF-8, and
+// CONFIG SET takes any bytes. Empty: no value is.
+std::string unwritable_text(const Settings& settings) {
+  const Settings defaults;
+  for (const Setting& setting : all_settings()) {
+    const Value value = setting.get(settings);
+    if (setting.kind != Kind::text || value == setting.get(defaults) || is_left_out(setting, settings))
+      continue;
+    const std::string line = std::string(setting.key) + " = " + toml_text(setting, value) + "\n";
+    if (!parse_config(line, settings.config_file))
+      return std::string(setting.key) + " cannot be written: the value is no UTF-8, which the file has to be";
+  }
+  return "";
+}
+
 // A text that is a valid configuration may still say something else. So the values are compared as well: a
 // start with the new text must give these settings again.
 Result<void> check_reads_back(const std::string& text, const Settings& wanted) {
   const auto parsed = parse_config(text, wanted.config_file);
-  if (!parsed) return fail(Errc::invalid_setting, "a setting cannot be written: " + parsed.error().detail);
+  if (!parsed) {
+    const std::string unwritable = unwritable_text(wanted);
+    return fail(Errc::invalid_setting,
+                wanted.config_file + ": " + (unwritable.empty() ? parsed.error().detail : unwritable));
+  }
   Settings read;
   apply(*parsed, read);
   for (const Setting& setting : all_settings()) {

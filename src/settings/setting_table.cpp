@@ -387,8 +387,8 @@ constexpr auto table = with_groups(std::to_array<Setting>({
         Range{0, 16}, InConfig::shown),
     row<&Settings::http, &HttpOptions::metrics_filters_max>(
         "http_metrics_filters",
-        "filters that / and /metrics tell about, so many in trouble and of the largest", Range{0, 10'000},
-        InConfig::shown),
+        "how many filters / and /metrics list: so many of those in trouble, and so many of the largest",
+        Range{0, 10'000}, InConfig::shown),
     row<&Settings::http, &HttpOptions::metrics_pattern>("http_metrics_pattern",
                                                         "only filters whose keys match it, as in KEYS",
                                                         Range{1, pattern_length_max}, InConfig::shown),

@@ -102,7 +102,8 @@ bool is_address(std::string_view text) {
 }
 
 // TOML allows no control characters in a text, so these are escaped. Bytes from 0x80 on are written as they
-// are. If they are not UTF-8, CONFIG REWRITE finds that its text cannot be parsed, and keeps the old file.
+// are. If they are not UTF-8, CONFIG REWRITE finds that its text cannot be parsed, says so, and keeps the old
+// file.
 std::string toml_string(std::string_view text) {
   std::string written = "\"";
   for (const char c : text) {
@@ -208,9 +209,10 @@ std::string allowed_text(const Setting& setting) {
     case Kind::count: return "must be a whole number " + between(setting);
     case Kind::bytes:
       return "must be bytes, as in 1048576, \"64mb\" or \"4GiB\" (k, m, g and t are of 1000, the others of "
-             "1024)" +
-             std::string(setting.of_memory ? ", or a share of the memory there is, as in \"50%\", " : ", ") +
-             between(setting);
+             "1024), " +
+             between(setting) +
+             (setting.of_memory ? ", or a share of the memory there is, as in \"50%\", between 1% and 100%"
+                                : "");
     case Kind::seconds: return "must be seconds, as in 90, \"5m\" or \"1h\", " + between(setting);
     case Kind::permissions: return "must be permissions in octal, as in \"700\", " + between(setting);
     case Kind::rate: return "must be a number from " + digits_of_real(bloom::error_rate_min) + " to below 1";
@@ -220,7 +222,9 @@ std::string allowed_text(const Setting& setting) {
     case Kind::seed: return "must be \"auto\" or a whole number of at most 64 bits";
     case Kind::choice: {
       std::string text = "must be one of";
-      for (const std::string_view choice : setting.choices) text += ' ' + std::string(choice);
+      for (const std::string_view choice : setting.choices)
+        text +=
+            ' ' + (choice.find(' ') == std::string_view::npos ? std::string(choice) : toml_string(choice));
       return text;
     }
     case Kind::text: break;

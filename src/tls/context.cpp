@@ -70,13 +70,15 @@ Result<void> use_certificate(SSL_CTX* context, const std::string& certificate_fi
   if (auto readable = check_readable(certificate_file, "the certificate"); !readable) return readable;
   if (auto readable = check_readable(key_file, "the key"); !readable) return readable;
   if (SSL_CTX_use_certificate_chain_file(context, certificate_file.c_str()) != 1)
-    return wrong_file(certificate_file, "the certificate cannot be read: " + take_reason());
+    return wrong_file(certificate_file,
+                      "the certificate cannot be read: " + take_reason_without("PEM certificate"));
   BIO* const file = BIO_new_file(key_file.c_str(), "r");
   EVP_PKEY* const key =
       file == nullptr ? nullptr : PEM_read_bio_PrivateKey(file, nullptr, no_passphrase, nullptr);
   BIO_free(file);
   if (key == nullptr)
-    return wrong_file(key_file, "the key cannot be read, or has a passphrase: " + take_reason());
+    return wrong_file(key_file, "the key cannot be read, or has a passphrase: " +
+                                    take_reason_without("PEM key that OpenSSL knows"));
   const bool fits = SSL_CTX_use_PrivateKey(context, key) == 1 && SSL_CTX_check_private_key(context) == 1;
   EVP_PKEY_free(key);
   if (!fits)
@@ -88,7 +90,7 @@ Result<void> use_certificate(SSL_CTX* context, const std::string& certificate_fi
 Result<void> use_authorities(SSL_CTX* context, const std::string& path) {
   if (auto readable = check_readable(path, "the CA certificate"); !readable) return readable;
   if (SSL_CTX_load_verify_locations(context, path.c_str(), nullptr) != 1)
-    return wrong_file(path, "the CA certificate cannot be read: " + take_reason());
+    return wrong_file(path, "the CA certificate cannot be read: " + take_reason_without("PEM certificate"));
   return {};
 }
 
@@ -122,6 +124,7 @@ Certificate describe(const X509* certificate) {
   X509_NAME_print_ex(memory, X509_get_subject_name(certificate), 0, XN_FLAG_ONELINE & ~ASN1_STRFLGS_ESC_MSB);
   described.subject = text_of(memory);
   BIO_free(memory);
+  described.not_before = text_of(X509_get0_notBefore(certificate));
   described.not_after = text_of(X509_get0_notAfter(certificate));
   BIGNUM* const number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr);
   char* const digits = number == nullptr ? nullptr : BN_bn2hex(number);
@@ -130,8 +133,6 @@ Certificate describe(const X509* certificate) {
   BN_free(number);
   described.starts_at = seconds_since_1970(X509_get0_notBefore(certificate));
   described.ends_at = seconds_since_1970(X509_get0_notAfter(certificate));
-  described.valid_now = X509_cmp_current_time(X509_get0_notBefore(certificate)) < 0 &&
-                        X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0;
   return described;
 }
 
@@ -151,6 +152,11 @@ Result<void> Context::check(const Options& options) {
   if (options.ca_file.empty() && options.auth_clients != AuthClients::no)
     return fail(Errc::invalid_setting,
                 "to check the certificates of clients (tls_auth_clients), set tls_ca_cert_file");
+  // Without this, a client with the certificate of a user of few rights would be `default`, with all rights.
+  if (options.user_field != UserField::off && options.auth_clients == AuthClients::no)
+    return fail(Errc::invalid_setting,
+                "without certificates of clients, tls_auth_clients_user logs no client in: set "
+                "tls_auth_clients to yes or optional");
   return {};
 }
 

@@ -3,9 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace sepal::value {
 namespace {
@@ -42,20 +39,6 @@ const KindRow* row_of_image(std::span<const std::byte> bytes) {
 
 const KindRow* row_of_payload(std::span<const std::byte> payload) {
   return row_that([&](const KindRow& row) { return row.payload != nullptr && row.payload->begins(payload); });
-}
-
-std::string words_of_kinds(const std::function<std::optional<std::string>(const KindRow& row)>& before) {
-  std::vector<std::string> each;
-  for (const KindRow* const row : kinds) {
-    const std::optional<std::string> first = before ? before(*row) : std::string();
-    if (first) each.push_back(*first + std::string(row->word) + "s");
-  }
-  std::string words;
-  for (std::size_t at = 0; at < each.size(); ++at) {
-    if (at != 0) words += at + 1 == each.size() ? " and " : ", ";
-    words += each[at];
-  }
-  return words;
 }
 
 }  // namespace sepal::value

@@ -7,6 +7,7 @@ import unittest
 
 import client_test
 from programs import GO_ENVIRONMENT, INSTALLED, PROGRAMS, command_of, missing
+from refusals import REFUSALS
 
 NAME = sys.argv.pop(1)
 PROGRAM = PROGRAMS[NAME]
@@ -45,10 +46,31 @@ class ProgramTest(client_test.ClientTest):
         self.run_writer(self.command, self.environment_of_language)
 
     def test_the_lines_of_the_document(self):
+        self.run_document(PROGRAM, *self.document_command())
+
+    def test_the_lines_of_the_document_end_if_the_server_says_nothing(self):
+        self.run_document_without_answers(PROGRAM, *self.document_command())
+
+    @unittest.skipUnless(NAME in REFUSALS, "another client has the same library")
+    def test_a_refusal_inside_a_reply(self):
+        source, shown = REFUSALS[NAME]
+        daemon = self.start()
+        client = client_test.Client.of(daemon, self)
+        for key in ("full", "mirrored"):
+            client.call("BF.RESERVE", key, "0.0001", "1", "NONSCALING")
+            client.call("BF.ADD", key, "a")
+        client.call("BF.RESERVE", "target", "0.0001", "100")
+        client.call("BF.MIRROR", "mirrored", "target")
+        done = self.run_source(PROGRAM, source, *self.document_command(), daemon.port)
+        self.assertEqual((done.returncode, done.stdout), (0, shown))
+
+    @staticmethod
+    def document_command():
+        """What runs a program of the document, and its environment."""
         command = PROGRAM.command
         if PROGRAM.compiled:
             command = ["sh", "-ec", "cc -o shown $1 -lhiredis %s; ./shown" % " ".join(PROGRAM.link), "sh"]
-        self.run_document(PROGRAM, command, dict(os.environ, **(GO_ENVIRONMENT if PROGRAM.go else {})))
+        return command, dict(os.environ, **(GO_ENVIRONMENT if PROGRAM.go else {}))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,8 @@ Outcome save_and_lose_power(SimulatedDisk& disk, const test::Filters& filters, s
 
 }  // namespace
 
-TEST_CASE("after a power loss at any step of the first save, a start finds nothing or all data") {
+TEST_CASE("after a power loss at any step of the first save, a start finds nothing or all data",
+          "[unsanitized]") {
   test::Filters filters;
   filters.add(0, "key", 5);
   const auto whole = [&](const test::LoadOutcome& loaded) {

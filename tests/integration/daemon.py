@@ -120,22 +120,26 @@ def free_port(offset=0):
 class Daemon:
     """One process. `log` holds every line it has written so far."""
 
-    def __init__(self, directory, *arguments, wait=True, open_files=None, environment=None, group=None, program=None):
+    def __init__(self, directory, *arguments, wait=True, open_files=None, environment=None, group=None, program=None,
+                 before=None):
         """`open_files`: the soft and hard limit of descriptors at its start. `environment`: variables that are added.
-        `group`: the control group that it is in, see control_group.py. `program`: the words of another program than SEPALD."""
+        `group`: the control group that it is in, see control_group.py. `program`: the words of another program than SEPALD.
+        `before`: what the new process calls before it becomes sepald."""
         self.directory = directory
         def limit():
             if open_files is not None:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
             if group is not None:
                 group.join()
+            if before is not None:
+                before()
 
         self.log = []
         self._changed = threading.Condition()
         self.process = subprocess.Popen(
             [*(program or [SEPALD]), "--port", "0", "--dir", directory, *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            preexec_fn=limit if open_files is not None or group is not None else None, env={**os.environ, **(environment or {})})
+            preexec_fn=limit if (open_files, group, before) != (None, None, None) else None, env={**os.environ, **(environment or {})})
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self.port = None

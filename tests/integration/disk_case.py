@@ -17,6 +17,14 @@ def unmount(path):
     subprocess.run(["umount", "--lazy", path], capture_output=True)
 
 
+def mount_small(test, place, size_mb):
+    """A file system of its own in the folder `place`, until the test ends."""
+    done = mount("-t", "tmpfs", "-o", "size=%dm" % size_mb, "sepal-test", place)
+    if done.returncode != 0:
+        test.skip_aloud("mounting is not allowed here: " + done.stderr.strip())
+    test.addCleanup(unmount, place)
+
+
 def fill(ballast):
     """Takes all free room of a file system with the file `ballast`."""
     with open(ballast, "ab", buffering=0) as file:
@@ -34,10 +42,7 @@ class DiskCase(DaemonTest):
     daemon_arguments = ()
 
     def on_disk_of(self, size_mb):
-        done = mount("-t", "tmpfs", "-o", "size=%dm" % size_mb, "sepal-test", self.directory)
-        if done.returncode != 0:
-            self.skip_aloud("mounting is not allowed here: " + done.stderr.strip())
-        self.addCleanup(unmount, self.directory)
+        mount_small(self, self.directory, size_mb)
         self.data = os.path.join(self.directory, "data")
         self.ballast = os.path.join(self.directory, "ballast")
 

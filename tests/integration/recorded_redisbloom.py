@@ -85,6 +85,8 @@ class RedisBloom(socketserver.ThreadingTCPServer):
         name, key = words[0].upper(), words[1] if len(words) > 1 else b""
         if name == b"INFO":
             return bulk(b"# Keyspace\r\ndb0:keys=8,expires=1\r\n" if key == b"keyspace" else b"redis_mode:cluster\r\nrun_id:another\r\n")
+        if name == b"BF.LOADCHUNK" and not key:
+            return b"-ERR wrong number of arguments for 'BF.LOADCHUNK' command\r\n"
         if name == b"SCAN":
             return b"*2\r\n" + bulk(b"0") + b"*%d\r\n" % len(KEYS) + b"".join(map(bulk, KEYS))
         if name == b"TYPE":

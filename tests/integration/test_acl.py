@@ -3,6 +3,7 @@ changes or goes."""
 
 import os
 import pathlib
+import re
 import stat
 import threading
 
@@ -12,6 +13,9 @@ from client import Client, Refused
 from daemon import EVENTUALLY_SECONDS_MAX, DaemonTest
 
 FAILED = 1
+DOCUMENTS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+# The commands on filters that the documents keep from an application.
+KEPT_FROM_APPLICATIONS = {"bf.scandump", "cf.scandump", "bf.export", "bf.import"}
 NO_KEY = "NOPERM No permissions to access a key"
 WRONG_PASSWORD = "WRONGPASS invalid username-password pair or user is disabled."
 
@@ -117,6 +121,16 @@ class AclTest(DaemonTest):
         self.assertEqual(self.client(daemon, "sesame").call("PING"), b"PONG")
         self.assertNotIn("sesame", daemon.text())
 
+    def test_a_start_warns_where_requirepass_is_not_used(self):
+        told = "requirepass is not used: the ACL file has a line for the user default"
+        for text, is_told in (("user default off\n", True), ("user default on nopass ~* +@all\n", True), ("user default on >mustard ~* +@all\n", True),
+                              ("user default on >sesame ~* +@all\n", False), ("user bob on >pw ~* +@all\n", False)):
+            with self.subTest(text):
+                daemon = self.start_with(text, "--requirepass", "sesame")
+                (self.assertIn if is_told else self.assertNotIn)(told, daemon.text())
+                self.assertNotIn("sesame", daemon.text())
+                daemon.kill()
+
     def test_requests_behind_the_removal_of_their_user_do_not_run(self):
         daemon = self.start()
         root = self.client(daemon)
@@ -168,6 +182,25 @@ class AclTest(DaemonTest):
         last = self.client(daemon, "u%d" % (count - 1), "pw")
         self.assertEqual(last.call("BF.ADD", "app:%d:x" % (count - 1), "a"), 1)
         self.assertEqual(self.refused(last, "BF.ADD", "app:0:x", "a"), NO_KEY)
+
+    def test_the_rules_of_the_documents_allow_an_application_the_commands_on_filters(self):
+        client = self.client(self.start_with(""))
+        filters = {name.decode() for category in ("bloom", "cuckoo") for name in client.call("ACL", "CAT", category)}
+        for name, count in (("security.md", 1), ("operations/secure.md", 2)):
+            found = re.findall(r"[`*] ?(\+@bloom [^`\n]* -@dangerous)", (DOCUMENTS / name).read_text(encoding="utf-8"))
+            self.assertEqual(len(found), count, name)
+            for rules in found:
+                client.call("ACL", "SETUSER", "shop", "reset", *rules.split())
+                denied = {command for command in filters if b"no permissions to run" in self.dry_run(client, "shop", command)}
+                self.assertEqual(denied, KEPT_FROM_APPLICATIONS, name)
+
+    @staticmethod
+    def dry_run(client, user, command):
+        (_, arity, *_), = client.call("COMMAND", "INFO", command)
+        try:
+            return client.call("ACL", "DRYRUN", user, command, *["1"] * (abs(arity) - 1))
+        except Refused as refused:
+            return str(refused).encode()
 
     def test_redis_py_works_as_a_user(self):
         daemon = self.start_with("user default off\nuser bob on >pw ~app:* +@all\n")

@@ -179,9 +179,26 @@ class ApiTest(DaemonTest):
         self.note_what_is_hidden()
         self.assert_all_seen()
 
+    def test_a_plan_that_cannot_be_made_is_no_wrong_question(self):
+        self.serve()
+        outside = ("error=0", "error=1", "capacity=0", "expansion=40000", "capacity=18446744073709551615",
+                   "capacity=100&window=60&generations=17", "capacity=100&window=60&generations=0", "capacity=0&window=last")
+        for query in outside:
+            with self.subTest(query):
+                told = self.ask("/api/plan?" + query)
+                self.assertEqual(list(told), ["error"])
+                self.assertNotEqual(told["error"], "")
+        wrong = ("error=x", "capacity=-1", "expansion=1.5", "generations=4", "window=60", "window=0&capacity=1", "window=x&capacity=1",
+                 "window=last&capacity=100&expansion=2", "nosuch=1")
+        for query in wrong:
+            with self.subTest(query), self.assertRaises(urllib.error.HTTPError) as refused:
+                self.ask("/api/plan?" + query)
+            self.assertEqual((refused.exception.code, list(json.load(refused.exception))), (400, ["error"]))
+
     def note_what_is_hidden(self):
-        """By the pattern of the operator. And there is no TLS, a filter without blocks, and a pause."""
-        with Client.of(self.serve("--http-metrics-pattern", "shown*")) as client:
+        """By the pattern of the operator. And there is no TLS, a filter without blocks, a pause, and a script that holds up clients."""
+        daemon = self.serve("--http-metrics-pattern", "shown*", "--busy-reply-threshold", "20")
+        with Client.of(daemon) as client, Client.of(daemon) as runner:
             for source, target in (("shown:source", "hidden:target"), ("hidden:source", "shown:target")):
                 client.call("BF.ADD", source, "a")
                 client.call("BF.ADD", target, "a")
@@ -191,7 +208,13 @@ class ApiTest(DaemonTest):
             self.eventually("not all filters are seen", lambda: self.ask("/api/filters")["shown"] == 3)
             self.note_filters()
             self.note_filter("shown:bits")
+            runner.send(("EVAL", "while true do end", "0"))
+            self.eventually("no script is told", lambda: self.ask("/api/server")["busy_script"])
+            self.note(self.ask("/api/server"), "server")
+            client.call("SCRIPT", "KILL")
+            runner.receive()
             client.call("CLIENT", "PAUSE", 3_600_000, "WRITE")
+            self.eventually("no pause is told", lambda: self.ask("/api/server")["pause"])
             self.note(self.ask("/api/server"), "server")
 
     def assert_named_as_metrics(self, server):

@@ -1,10 +1,12 @@
 """`sepal backup` of running and stopped servers, and `sepal restore`."""
 
+import contextlib
 import glob
 import os
 import random
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import tempfile
@@ -14,7 +16,7 @@ import time
 from certificates import Authority
 from client import Client
 from daemon import SANITIZED, DaemonTest, beside, free_port, sepal, sized
-from disk_case import mount, unmount
+from disk_case import mount_small
 
 SEPAL = os.environ["SEPAL"]
 ROUNDS = 3 if SANITIZED else sized(3, 8)
@@ -49,6 +51,40 @@ def flip(path, offset):
         byte = file.read(1)[0]
         file.seek(offset)
         file.write(bytes([byte ^ 0x40]))
+
+
+class MuteServer:
+    """Takes connections, answers the first request of each with `first`, if that is given, and then never again."""
+
+    def __init__(self, first=None):
+        self.first = first
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        self.address = "redis://127.0.0.1:%d" % self.port
+        self.two_requests = threading.Event()
+        self.connections = []
+
+    def __enter__(self):
+        threading.Thread(target=self.serve, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+        for connection in self.connections:
+            connection.close()
+
+    def serve(self):
+        with contextlib.suppress(OSError):  # the test has ended
+            while True:
+                self.connections.append(self.socket.accept()[0])
+                if self.first is not None and self.connections[-1].recv(4096):
+                    self.connections[-1].sendall(b"$%d\r\n%s\r\n" % (len(self.first), self.first))
+                    self.connections[-1].recv(4096)
+                    self.two_requests.set()
+
+    def wait_for_two_requests(self):
+        if not self.two_requests.wait(60):
+            raise AssertionError("no second request came")
 
 
 class Writer(threading.Thread):
@@ -204,7 +240,7 @@ class BackupTest(DaemonTest):
             self.assertIn("is in use by process %d" % daemon.process.pid, refused.stderr)
             self.assertIn("name the server with --from", refused.stderr)
         daemon.kill()
-        self.make("--dir", self.data)
+        self.assertRegex(self.make("--dir", self.data), r"\ndata     1 keys, with 1 items, saved at ")
         self.assertEqual(sepal("verify", self.backup).returncode, 0)
         self.restore()
         again = self.start(directory=self.restored)
@@ -218,14 +254,24 @@ class BackupTest(DaemonTest):
         refused = sepal("backup", "--from", "unix://" + path, self.backup)
         self.assertEqual(refused.returncode, 1)
         self.assertIn("NOAUTH", refused.stderr)
-        self.assertIn("set SEPAL_PASSWORD", refused.stderr)
+        self.assertIn("; set SEPAL_PASSWORD; if it is not that of the user default, name the user in --from: USER@HOST", refused.stderr)
         wrong = sepal("backup", "--from", "unix://" + path, self.backup, environment={"SEPAL_PASSWORD": "mustard"})
         self.assertEqual(wrong.returncode, 1)
-        self.assertIn("correct SEPAL_PASSWORD", wrong.stderr)
+        self.assertIn("or user is disabled; correct SEPAL_PASSWORD", wrong.stderr)
         self.assertNotIn("mustard", wrong.stderr)
         made = sepal("backup", "--from", "unix://" + path, self.backup, environment={"SEPAL_PASSWORD": "sesame"})
         self.assertEqual(made.returncode, 0, made.stderr)
         self.assertEqual(daemon.stop(), 0)
+
+    def test_a_user_without_the_rights(self):
+        daemon = self.start_here()
+        with Client.of(daemon) as client:
+            for rights in ("+info", "+bgsave"):
+                client.call("ACL", "SETUSER", "keeper", "reset", "on", ">sesame", rights)
+                refused = sepal("backup", "--from", "redis://keeper@127.0.0.1:%d" % daemon.port, self.backup,
+                                environment={"SEPAL_PASSWORD": "sesame"})
+                self.assertEqual(refused.returncode, 1)
+                self.assertRegex(refused.stderr, "was answered: NOPERM .*; the user needs the rights \\+info \\+bgsave\n$")
 
     def test_a_server_with_tls_only_and_a_user(self):
         authority = Authority(self.directory)
@@ -360,13 +406,78 @@ class BackupTest(DaemonTest):
         self.assertFalse(os.path.exists(self.backup + ".partial"))
         self.assertEqual(daemon.stop(), 0)
 
+    def test_a_signal_ends_the_wait_for_a_server(self):
+        with MuteServer(b"# Sepal\r\ndata_directory:%s\r\n" % self.data.encode()) as server:
+            with subprocess.Popen([SEPAL, "backup", "--quiet", "--from", server.address, self.backup]) as program:
+                try:
+                    server.wait_for_two_requests()
+                    self.assertTrue(os.path.exists(self.backup + ".partial"))
+                    program.send_signal(signal.SIGTERM)
+                    self.assertEqual(program.wait(60), -signal.SIGTERM)
+                finally:
+                    program.kill()
+        self.assertEqual(glob.glob(self.backup + "*"), [])
+
+    def test_a_server_that_answers_nothing_is_an_error_that_says_what_was_waited_for(self):
+        with MuteServer() as server:
+            plain, encrypted = server.address, server.address.replace("redis:", "rediss:")
+            waited = {("backup", "--from", plain, self.backup): "no answer within 10 seconds: it is no Redis server, or one that is paused or busy",
+                      ("migrate", plain, plain): "no answer within 10 seconds: it is no Redis server, or one that is paused or busy",
+                      ("migrate", encrypted, plain): "no answer to the TLS handshake within 10 seconds: the port may speak no TLS (redis://)"}
+            programs = {words: subprocess.Popen([SEPAL, *words], stderr=subprocess.PIPE, text=True) for words in waited}
+            try:
+                for words, program in programs.items():
+                    with self.subTest(words):
+                        told = program.communicate(timeout=60)[1]
+                        self.assertEqual(program.returncode, 1, told)
+                        self.assertIn("127.0.0.1:%d: %s" % (server.port, waited[words]), told)
+            finally:
+                for program in programs.values():
+                    program.kill()
+                    program.communicate()
+        self.assertEqual(glob.glob(self.backup + "*"), [])
+
+    def test_a_backup_in_the_data_directory_is_refused(self):
+        daemon = self.start_here()
+        inside = os.path.join(self.data, "backups", "one")
+        os.mkdir(os.path.dirname(inside))
+        link = os.path.join(self.directory, "link")
+        os.symlink(self.data, link)
+
+        def assert_refused(*arguments):
+            refused = sepal("backup", *arguments, cwd=self.data)
+            self.assertEqual(refused.returncode, 1, refused.stdout)
+            self.assertIn("%s lies in the data directory %s; name a folder outside of it" % (arguments[-1], self.data), refused.stderr)
+            self.assertEqual(os.listdir(os.path.dirname(inside)), [])
+
+        for into in (inside, os.path.join(link, "backups", "one"), os.path.join(self.data, "one"), "one", self.data):
+            assert_refused("--from", address(daemon), into)
+        before = sorted(os.listdir(self.data))
+        assert_refused("--keep", "2", "--from", address(daemon), os.path.join(self.data, "kept"))
+        self.assertEqual(sorted(os.listdir(self.data)), before)
+        self.make("--from", address(daemon), into=self.data + "-backup")
+        self.assertEqual(daemon.stop(), 0)
+        assert_refused("--dir", self.data, inside)
+
+    def test_a_restore_into_its_backup_is_refused(self):
+        daemon = self.start_here()
+        self.make("--from", address(daemon))
+        self.assertEqual(daemon.stop(), 0)
+        link = os.path.join(self.directory, "link")
+        os.symlink(self.backup, link)
+        before = sorted(os.listdir(self.backup))
+        for into in (os.path.join(self.backup, "x"), os.path.join(link, "x", "y"), self.backup, "x"):
+            for force in ((), ("--force",)):
+                refused = sepal("restore", self.backup, "--dir", into, *force, cwd=self.backup)
+                self.assertEqual(refused.returncode, 1, refused.stdout)
+                self.assertIn("%s lies in the backup %s; name a folder outside of it" % (into, self.backup), refused.stderr)
+                self.assertEqual(sorted(os.listdir(self.backup)), before)
+        self.restore()
+
     def test_a_full_disk_at_the_destination_is_an_error_with_nothing_left(self):
         small = os.path.join(self.directory, "small")
         os.mkdir(small)
-        done = mount("-t", "tmpfs", "-o", "size=2m", "sepal-test", small)
-        if done.returncode != 0:
-            self.skip_aloud("mounting is not allowed here: " + done.stderr.strip())
-        self.addCleanup(unmount, small)
+        mount_small(self, small, 2)
         daemon = self.start_here()
         with Client.of(daemon) as client:
             client.call("BF.RESERVE", "large", "0.001", "4000000")

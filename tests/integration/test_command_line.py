@@ -90,6 +90,10 @@ MISTAKES = [
     (("verify",), " verify: PATH is missing; sepal verify --help tells more"),
     (("verify", "a", "b"), " verify: unexpected argument 'b'; sepal verify --help tells more"),
     (("verify", "--quite"), " verify: unknown flag '--quite'; sepal verify --help lists all flags"),
+    (("verify", "--"), " verify: PATH is missing; sepal verify --help tells more"),
+    (("verify", "--", "a", "-x"), " verify: unexpected argument '-x'; sepal verify --help tells more"),
+    (("verify", "--quite", "--", "a"), " verify: unknown flag '--quite'; sepal verify --help lists all flags"),
+    (("--", "foo"), ": unknown command 'foo'; there are plan, build, merge, convert, migrate, backup, restore, verify, inspect, salvage, help, version; --help tells more"),
     (("inspect",), " inspect: FILE is missing; sepal inspect --help tells more"),
     (("inspect", "--jsn", "a"), " inspect: unknown flag '--jsn'; did you mean '--json'?"),
     (("salvage", "a"), " salvage: --into is missing; sepal salvage --help tells more"),
@@ -154,6 +158,13 @@ class CommandLineTest(unittest.TestCase):
     def test_the_last_of_a_repeated_flag_counts(self):
         done = self.sepal("plan", "--capacity", "7", "--capacity", "8")
         self.assertIn(", 8 items", done.stdout)
+
+    def test_two_dashes_end_the_flags(self):
+        self.assertEqual(self.sepal("build", "-o", "-x", "--seed", "7", "--", input="a\n").returncode, 0)
+        for words in (("verify", "--", "-x"), ("--", "verify", "--", "-x"), ("inspect", "--json", "--", "-x"), ("merge", "-o", "--y", "--", "-x"),
+                      ("verify", "--", "--y"), ("plan", "--")):
+            done = self.sepal(*words)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), words)
 
     def test_a_seed_is_decimal_or_hexadecimal(self):
         for text, seed in {"16": 16, "0x10": 16, "010": 10, "0": 0, "0xFFFFFFFFFFFFFFFF": COUNT_MAX, str(COUNT_MAX): COUNT_MAX}.items():

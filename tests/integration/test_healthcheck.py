@@ -72,6 +72,8 @@ class HealthcheckTest(DaemonTest):
                     self.assert_healthy("tls://127.0.0.1:%d: it answers PONG" % port, "--dir", data, "--requirepass", "sesame")
                 else:
                     self.assert_healthy("it runs, and asks for a certificate", "--dir", data)
+                self.assert_not_healthy("127.0.0.1:%d: it closed the connection without an answer (if it speaks TLS: --dir with its data directory, or --tls-port)" % port,
+                                        "--port", str(port))
                 self.assertEqual(daemon.stop(), 0)
                 self.assert_not_healthy("no sepald uses the data directory " + data, "--dir", data)
 
@@ -143,8 +145,12 @@ class HealthcheckTest(DaemonTest):
         for path in (os.path.join(data, "LOCK"), data):
             mode = os.stat(path).st_mode
             os.chmod(path, 0)
-            self.assert_healthy("127.0.0.1:%d: it answers PONG" % other.port, "--config", self.config(other.port), "--dir", data,
+            reason = " (asked because %s/LOCK cannot be read: Permission denied; run the check as root or as the user of the server)" % data
+            self.assert_healthy("127.0.0.1:%d: it answers PONG%s" % (other.port, reason), "--config", self.config(other.port), "--dir", data,
                                 prepare=obey_permissions)
+            port = free_port()
+            self.assert_not_healthy("127.0.0.1:%d: Connection refused%s" % (port, reason), "--config", self.config(port), "--dir", data,
+                                    prepare=obey_permissions)
             os.chmod(path, mode)
 
     def test_a_server_whose_lock_file_was_removed_is_found(self):

@@ -163,9 +163,11 @@ class KeptBackupsTest(DaemonTest):
             fcntl.flock(lock, fcntl.LOCK_EX)
             self.assertIn(os.path.join(self.folder, "LOCK"), self.keep(1, status=1))
         self.assertEqual(self.names(), before)
-        for folder in (os.path.join(self.folder, before[0]), self.data):
+        backup = os.path.join(self.folder, before[0])
+        for folder, why in ((backup, "is a data directory or a backup; name a folder that has backups in it"),
+                            (self.data, "lies in the data directory %s; name a folder outside of it" % self.data)):
             refused = sepal("backup", "--keep", "1", "--from", self.address(), folder)
             self.assertEqual(refused.returncode, 1)
-            self.assertIn("%s is a data directory or a backup; name a folder that has backups in it" % folder, refused.stderr)
+            self.assertIn("%s %s" % (folder, why), refused.stderr)
         for number in ("0", "-1", "10001", "many"):
             self.assertEqual(sepal("backup", "--keep", number, self.folder).returncode, 2, number)

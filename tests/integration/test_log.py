@@ -12,7 +12,7 @@ import subprocess
 import termios
 import time
 
-from daemon import SEPALD, DaemonTest, encode, free_port, read_lines
+from daemon import SANITIZED, SEPALD, DaemonTest, encode, free_port, read_lines
 
 SECONDS_MAX = 300
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -133,6 +133,50 @@ class LogTest(DaemonTest):
         self.assertIs(by_event["listening_for_http"]["tls"], False)
         self.assertEqual(by_event["memory_shared"]["workers"], by_event["starting"]["workers"])
         self.assertNotIn('a "b"', self.log.read_text())
+
+    # As systemd starts a service whose standard error is its journal.
+    IN_JOURNAL = ["sh", "-c", 'JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) exec "$0" "$@"', SEPALD]
+
+    def test_a_line_in_the_journal_of_systemd_has_a_priority_and_no_time_of_its_own(self):
+        os.mkdir(self.data)
+        pathlib.Path(self.data, "dump.rdb").write_bytes(b"REDIS0011")  # which is a warning
+        daemon = self.start("--log-level", "debug", program=self.IN_JOURNAL, directory=self.data)
+        os.rename(self.data, self.data + ".away")
+        with daemon.connect() as connection:
+            connection.sendall(encode("SAVE"))
+            self.assertRegex(read_lines(connection, 1)[0], b"^-")
+        os.rename(self.data + ".away", self.data)
+        daemon.send_signal(signal.SIGABRT)
+        daemon.wait()
+        lines = daemon.text().splitlines()
+        if SANITIZED:
+            lines = [line for line in lines if line.startswith("<")]
+        else:
+            report = next(at for at, line in enumerate(lines) if "sepald crashed" in line)
+            self.assertRegex(lines[report], "^<2>sepald crashed: signal=SIGABRT")
+            lines = [line for line in lines[:report] if line]
+        for line in lines:
+            self.assertRegex(line, "^<3>error   |^<4>warning |^<6>info    |^<7>debug   ")
+        for begin in ("<3>error   save failed", "<4>warning ", "<6>info    ready: "):
+            self.assertTrue(any(line.startswith(begin) for line in lines), lines)
+
+    def test_in_the_journal_json_has_a_priority_too_and_a_start_that_fails_is_an_error(self):
+        daemon = self.start("--log-format", "json", program=self.IN_JOURNAL, directory=self.data, wait=False)
+        line = daemon.wait_for_line('"event":"ready"')
+        self.assertTrue(line.startswith('<6>{"time":'), line)
+        self.assertEqual(daemon.stop(), 0)
+        daemon = self.start("--threads", "nonsense", program=self.IN_JOURNAL, directory=self.data, wait=False)
+        self.assertEqual(daemon.wait(), 2)
+        self.assertRegex(daemon.text(), "^<3>sepald: ")
+        # The variable alone does not say so: a child of a service has it, too.
+        daemon = self.start(environment={"JOURNAL_STREAM": "8:1"}, directory=self.data)
+        self.assertRegex(daemon.text(), r"^\d{4}-")
+        # The journal does not read a file.
+        self.assertEqual(daemon.stop(), 0)
+        daemon = self.start("--log-file", str(self.log), program=self.IN_JOURNAL, directory=self.data, wait=False)
+        self.await_text(self.log, "ready: address=")
+        self.assertEqual(daemon.stop(), 0)
+        self.assertRegex(self.log.read_text(), r"^\d{4}-")
 
     def port_in_log(self):
         ready = next(json.loads(line) for line in self.log.read_text().splitlines() if '"event":"ready"' in line)

@@ -1,13 +1,16 @@
 """Scripts with the real daemon: one that runs for long, beside other clients, other workers, a save and a stop."""
 
+import json
 import os
+import re
 import resource
 import threading
 import time
 import unittest
+import urllib.request
 
 from client import Client, Refused
-from daemon import SANITIZED, DaemonTest
+from daemon import SANITIZED, DaemonTest, free_port
 
 FOR_EVER = "while true do end"
 BUSY = "BUSY Redis is busy running a script"
@@ -36,6 +39,33 @@ class LuaTest(DaemonTest):
             self.assertEqual(client.pipeline([("PING",), ("BF.ADD", "key", id(client))]), [b"PONG", 1])
             client.close()
         self.assertEqual(daemon.stop(), 0)
+
+    def test_a_script_that_holds_up_clients_is_told(self):
+        port = free_port()
+
+        def ask(path):
+            with urllib.request.urlopen("http://127.0.0.1:%d%s" % (port, path), timeout=300) as answer:
+                return answer.read().decode()
+
+        def told():
+            return json.loads(ask("/api/server"))["busy_script"], float(re.search(r"^sepal_busy_script_seconds (\S+)$", ask("/metrics"), re.M).group(1))
+
+        daemon, runner = self.busy(FOR_EVER, "--http-port", str(port))
+        self.assertRegex(daemon.wait_for_line("a script holds up"), r"warning .*a script holds up all other clients.*: command=eval address=127\.0\.0\.1:\d+ id=\d+ seconds=[0-9.]+ advice=\"send SCRIPT KILL, or SHUTDOWN NOSAVE")
+        self.eventually("the script is told", lambda: told()[0])
+        script, seconds = told()
+        self.assertFalse(script["has_written"])
+        self.assertGreater(script["running_seconds"], 0)
+        self.assertGreater(seconds, 0)
+        self.assertNotIn("has ended", daemon.text())
+        self.client.call("SCRIPT", "KILL")
+        self.assertIn("Script killed by user", str(runner.receive()))
+        daemon.wait_for_line("the script that held up all other clients has ended: id=")
+        self.eventually("the end of the script is told", lambda: told() == (None, 0))
+        runner.send(("EVAL", "redis.call('BF.ADD', 'k', 'x') while true do end", "0"))
+        self.eventually("the script is told to have written", lambda: (told()[0] or {}).get("has_written"))
+        self.client.send(("SHUTDOWN", "NOSAVE"))
+        self.assertEqual(daemon.wait(), 0)
 
     def test_a_script_whose_client_goes_runs_to_its_end(self):
         # On a busy machine the script may be at its end before the test asks.

@@ -6,7 +6,7 @@ import platform
 import re
 import time
 
-from client import Client
+from client import Client, Refused
 from daemon import SANITIZED, DaemonTest, encode, read_lines
 
 SECONDS_MAX = 300
@@ -37,6 +37,52 @@ def wait_until(condition):
             return False
         time.sleep(0.05)
     return True
+
+
+def items(count):
+    return ["item:%d" % number for number in range(count)]
+
+
+# Values that fill a server, as the requests that make one of them. "KEY" stands for its key.
+FULL_OF = {
+    "filters that grow": [("BF.RESERVE", "KEY", "0.01", 4, "EXPANSION", 1), ("BF.MADD", "KEY", *items(30))],
+    "reserved filters": [("BF.RESERVE", "KEY", "0.01", 1000), ("BF.MADD", "KEY", *items(1900))],
+    "windows": [("BF.RESERVE", "KEY", "0.01", 20, "WINDOW", 100_000), ("BF.MADD", "KEY", *items(50))],
+    "windows of the last items": [("BF.RESERVE", "KEY", "0.01", 20, "LAST"), ("BF.MADD", "KEY", *items(50))],
+    "empty cuckoo filters": [("CF.RESERVE", "KEY", 10)],
+    "cuckoo filters that grow": [("CF.RESERVE", "KEY", 10), ("CF.INSERT", "KEY", "ITEMS", *items(1000))],
+    "cuckoo filters of no size": [("CF.INSERT", "KEY", "ITEMS", *items(3000))],
+    "cuckoo filters that were emptied": [("CF.RESERVE", "KEY", 100), ("CF.INSERT", "KEY", "ITEMS", *items(3000)), ("CF.MDEL", "KEY", *items(2900))],
+    "cuckoo filters with copies": [("CF.RESERVE", "KEY", 100), ("CF.INSERT", "KEY", "ITEMS", *(10 * items(50)))],
+    "large cuckoo filters": [("CF.RESERVE", "KEY", 50_000), ("CF.INSERT", "KEY", "ITEMS", *items(60_000))],
+    "strings": [("SET", "KEY", "x" * 37), ("APPEND", "KEY", "y" * 37)],
+    "bitmaps": [("SETBIT", "KEY", 100_000, 1)],
+}
+
+
+class FullTest(DaemonTest):
+    def test_a_full_server_starts_again_under_the_same_limit(self):
+        for what, requests in FULL_OF.items():
+            with self.subTest(what):
+                settings = ("--maxmemory", "1mb", "--threads", "1")
+                daemon = self.start(*settings)
+                with Client.of(daemon) as client:
+                    made = self.fill(client, requests)
+                    self.assertGreater(made, 2)
+                self.assertEqual(daemon.stop(), 0)
+                daemon = self.start(*settings)
+                with Client.of(daemon) as client:
+                    self.assertGreaterEqual(client.call("DBSIZE"), made)
+                    client.call("FLUSHALL")
+                self.assertEqual(daemon.stop(), 0)
+
+    def fill(self, client, requests):
+        """Makes values until one is refused memory. Returns how many are whole."""
+        for made in range(100_000):
+            replies = client.pipeline([["value:%d" % made if word == "KEY" else word for word in request] for request in requests])
+            if any(isinstance(each, Refused) or each == -1 for reply in replies for each in (reply if isinstance(reply, list) else [reply])):
+                return made
+        raise AssertionError("the server never becomes full")
 
 
 class MemoryTest(DaemonTest):

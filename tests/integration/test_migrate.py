@@ -89,7 +89,10 @@ class MigrateTest(MigrateCase):
 
     def test_databases_and_patterns(self):
         self.fill(20)
-        self.migrate(0, address(self.source), address(self.target), "--match", "small:1*", "--db", "0")
+        unmatched = "sepal migrate: --match 'zzz*': the source has no such key\n"
+        for mode in ((), ("--dry-run",), ("--quiet",)):
+            self.assertIn(unmatched, self.migrate(0, address(self.source), address(self.target), "--match", "zzz*", *mode))
+        self.assertNotIn("no such key", self.migrate(0, address(self.source), address(self.target), "--match", "small:1*", "--db", "0"))
         with Client.of(self.target) as client:
             self.assertEqual(client.call("DBSIZE"), 11)
         self.migrate(0, address(self.source, "/15"), address(self.target, "/3"))
@@ -107,11 +110,11 @@ class MigrateTest(MigrateCase):
         self.start("--unixsocket", path, "--requirepass", "secret", directory=os.path.join(self.directory, "third"))
         told = self.migrate(1, address(self.source), "unix://" + path)
         self.assertIn("NOAUTH", told)
-        self.assertIn("; set SEPAL_TARGET_PASSWORD", told)
+        self.assertIn("NOAUTH Authentication required; set SEPAL_TARGET_PASSWORD; if it is not that of the user default, name the user in ", told)
         self.assertIn("; set SEPAL_SOURCE_PASSWORD", self.migrate(1, "unix://" + path, address(self.target)))
         done = migrate(address(self.source), "unix://" + path, SEPAL_TARGET_PASSWORD="wrong")
         self.assertIn("WRONGPASS", done.stderr)
-        self.assertIn("; correct SEPAL_TARGET_PASSWORD", done.stderr)
+        self.assertIn("or user is disabled; correct SEPAL_TARGET_PASSWORD", done.stderr)
         done = migrate(address(self.source), "unix://" + path, SEPAL_TARGET_PASSWORD="secret")
         self.assertEqual(done.returncode, 0, done.stderr)
 
@@ -476,8 +479,11 @@ class StringsTest(DaemonTest):
             client.call("SETBIT", "users:long", 5000, 1)
         told = self.migrate(0, "--dry-run", *rule)
         self.assertIn("bitmaps  3 of the strings are to become filters", told)
-        told = self.migrate(0, "--dry-run", "--bitmap", "user:*", rule[2])
-        self.assertIn("bitmaps  0 of the strings are to become filters", told)
+        self.assertNotIn("no such key", told)
+        told = self.migrate(0, "--dry-run", "--bitmap", "user:*", rule[2], *rule)
+        self.assertIn("bitmaps  3 of the strings are to become filters", told)
+        self.assertIn("sepal migrate: --bitmap 'user:*': the source has no string with such a key\n", told)
+        self.assertNotIn("'users:*'", told)
         told = self.migrate(3, *rule)
         self.assertIn("bitmaps  2 of the strings have become filters", told)
         self.assertIn("LEFT OUT 0:users:long", told)

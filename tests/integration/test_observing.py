@@ -90,6 +90,22 @@ class ObservingTest(DaemonTest):
         # The server counts whole milliseconds, by another clock.
         self.assertGreater(time.monotonic() - began, 0.29)
 
+    def test_writers_that_give_up_in_a_pause_do_not_use_up_the_connections(self):
+        control = self.client()
+        control.call("CONFIG", "SET", "maxclients", "20")
+        control.call("CLIENT", "PAUSE", "600000", "WRITE")
+        for _ in range(5):
+            writers = [Client.of(self.daemon) for _ in range(15)]
+            for number, writer in enumerate(writers):
+                writer.send(("BF.ADD", "k", number))
+            self.eventually("the writers wait", lambda: control.info()["connected_clients"] == "16")
+            for writer in writers:
+                writer.close()
+            self.eventually("the writers keep their places", lambda: control.info()["connected_clients"] == "1")
+        with Client.of(self.daemon) as another:
+            self.assertEqual(another.call("CLIENT", "UNPAUSE"), b"OK")
+        self.assertEqual(control.call("EXISTS", "k"), 0)
+
     def test_a_stop_does_not_wait_for_a_pause(self):
         client = self.client()
         client.call("BF.ADD", "k", "a")

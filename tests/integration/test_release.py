@@ -1,5 +1,6 @@
 """scripts/release refuses a version that its places do not agree on; docs/releases.md and debian/control say what the sources say."""
 
+import datetime
 import os
 import pathlib
 import re
@@ -11,6 +12,11 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLACES = ("CMakeLists.txt", "CHANGELOG.md", "docker/Dockerfile", "docs/releases.md", "scripts/release")
 VERSION = "7.8.9"
+
+
+def day(days):
+    """The day so many days from today, as the changelog writes it."""
+    return (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=days)).strftime("%Y-%m-%d")
 
 
 def text_of(path):
@@ -27,10 +33,17 @@ class AgreementTest(unittest.TestCase):
             (self.folder / place).parent.mkdir(exist_ok=True)
             shutil.copy(ROOT / place, self.folder / place)
         self.change("CMakeLists.txt", r"(?m)^project\(sepal VERSION [0-9.]+", "project(sepal VERSION " + VERSION)
-        self.change("CHANGELOG.md", r"(?ms)^## \[Unreleased\].*?(?=^## )", "## [%s] - 2030-01-02\n\n- A change.\n\n" % VERSION, missing="## [1.")
+        self.change("CHANGELOG.md", r"(?ms)^## \[Unreleased\].*?(?=^## )", "## [%s] - %s\n\n- A change.\n\n" % (VERSION, day(0)), missing="## [1.")
         self.change("docker/Dockerfile", r'image\.version="[0-9.]+"', 'image.version="%s"' % VERSION)
         self.change("docs/releases.md", r"<!-- /formats of versions -->", "| %s | |\n<!-- /formats of versions -->" % VERSION)
         self.git("init", "-q")
+        # A key of its own, which the repository knows.
+        key = self.folder / ".git" / "key"
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, stdin=subprocess.DEVNULL)
+        self.known = self.folder / ".git" / "known"
+        self.known.write_text("a@b " + key.with_suffix(".pub").read_text(encoding="utf-8"), encoding="utf-8")
+        for name, value in (("gpg.format", "ssh"), ("user.signingKey", str(key)), ("gpg.ssh.allowedSignersFile", str(self.known))):
+            self.git("config", name, value)
         self.commit()
 
     def change(self, place, pattern, new, missing=None):
@@ -49,7 +62,10 @@ class AgreementTest(unittest.TestCase):
     def commit(self):
         self.git("add", ".")
         self.git("commit", "-q", "-m", "a release")
-        self.git("tag", "-f", "v" + VERSION)
+        self.tag("--sign", "-m", "a release")
+
+    def tag(self, *words):
+        self.git("tag", "--force", *words, "v" + VERSION)
 
     def check(self, *words, program=None, **options):
         return subprocess.run([program or self.folder / "scripts/release", *words], capture_output=True, text=True, check=False, **options)
@@ -77,6 +93,34 @@ class AgreementTest(unittest.TestCase):
                 self.assertEqual((made.returncode, (self.folder / "made").exists()), (1, False))
                 self.assertIn(told, made.stderr)
                 (self.folder / place).write_text(before, encoding="utf-8")
+
+    def test_a_tag_has_to_be_signed_with_a_known_key(self):
+        def told():
+            done = self.check("--check")
+            self.assertEqual(done.returncode, 1)
+            return done.stdout
+        for words in (("--no-sign",), ("--no-sign", "--annotate", "-m", "a release")):
+            with self.subTest(words):
+                self.tag(*words)
+                self.assertEqual(told(), "git: the tag v%s is not signed: git tag --sign makes one that is\n" % VERSION)
+        self.tag("--sign", "-m", "a release")
+        known = self.known.read_text(encoding="utf-8")
+        self.known.write_text("", encoding="utf-8")
+        self.assertRegex(told(), r"\Agit: the key that signed the tag v7\.8\.9 is not known here: .*\n\Z")
+        self.known.write_text(known, encoding="utf-8")
+        tag = subprocess.run(["git", "cat-file", "tag", "v" + VERSION], cwd=self.folder, check=True, capture_output=True).stdout
+        changed = subprocess.run(["git", "hash-object", "-t", "tag", "-w", "--stdin"], cwd=self.folder, check=True, capture_output=True,
+                                 input=tag.replace(b"a release", b"another one")).stdout.decode().strip()
+        self.git("update-ref", "refs/tags/v" + VERSION, changed)
+        self.assertRegex(told(), r"\Agit: the signature of the tag v7\.8\.9 is wrong: .*\n\Z")
+
+    def test_the_day_of_the_changelog_is_that_of_the_release(self):
+        for days, wrong in ((-6, False), (-9, True), (3, True)):
+            with self.subTest(days):
+                self.change("CHANGELOG.md", r"(?m)^## \[7\.8\.9\] - .*$", "## [7.8.9] - " + day(days))
+                self.commit()
+                done = self.check("--check")
+                self.assertEqual((done.returncode, "CHANGELOG.md: %s is not in the week before the commit" % day(days) in done.stdout), (int(wrong), wrong))
 
     def test_a_change_that_is_not_committed_and_a_later_commit_are_refused(self):
         (self.folder / "late").touch()
@@ -120,5 +164,10 @@ class DocumentTest(unittest.TestCase):
         needed |= set(re.search(r"^packages=\((.*?) \"", script, re.M | re.S).group(1).split())
         control = re.search(r"^Build-Depends: (.*?)\n\S", text_of("debian/control"), re.M | re.S).group(1)
         named = {re.split(r"[ :(|]", one.strip())[0] for one in control.split(",")}
-        self.assertLessEqual(needed - {"g++"}, named, "g++ is in build-essential, which is always there")
+        # Debian's tools ask for build-essential without its name here; g++ is in it.
+        self.assertLessEqual(needed - {"g++"}, named)
+        tools = set(re.search(r"^\[\[ \$debian == no \]\] \|\| packages\+=\((.*?)\)", script, re.M).group(1).split())
+        # scripts/install-dependencies looks for Boost in its own way.
+        self.assertEqual({name for name in named - needed if "boost" not in name}, {"debhelper-compat", "python3"})
+        self.assertLessEqual({"build-essential", "debhelper", "dpkg-dev", "python3"}, tools)
         self.assertEqual({name for name in named if "boost" in name}, {"libboost1.81-dev", "libboost-context1.81-dev"})

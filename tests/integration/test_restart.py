@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -74,6 +75,18 @@ class RestartTest(DaemonTest):
         daemon.kill()
         self.assertEqual(ask(self.start(), "BF.EXISTS", "big", "alice"), b":1")
 
+    def test_each_save_that_fails_says_why(self):
+        daemon = self.start("--save-interval", "1")
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+        ask(daemon, "BF.RESERVE", "big", "0.01", "10000000")
+        ask(daemon, "BF.ADD", "big", "alice")
+        failures = lambda reason: re.findall("error .*save failed: reason=%s .*File too large" % reason, daemon.text())
+        self.eventually("each save by the interval says why", lambda: len(failures("interval")) >= 2)
+        with daemon.connect() as connection:
+            connection.sendall(encode("SHUTDOWN"))
+        self.assertEqual(daemon.wait(), 1)
+        self.assertEqual(len(failures("stop")), 1, daemon.text())
+
     def test_without_a_journal_shutdown_nosave_forgets_and_shutdown_saves(self):
         daemon = self.start("--journal", "off")
         ask(daemon, "BF.ADD", "k", "a")
@@ -95,6 +108,21 @@ class RestartTest(DaemonTest):
             connection.sendall(encode("SHUTDOWN", "NOSAVE"))
         self.assertEqual(daemon.wait(), 0)
         self.assertEqual(ask(self.start(), "BF.EXISTS", "k", "a"), b":1")
+
+    def test_data_without_its_seed_is_a_warning(self):
+        warning = "warning .*SEED is missing beside data: .*advice="
+        daemon = self.start()
+        self.assertNotRegex(daemon.text(), warning)
+        ask(daemon, "BF.ADD", "k", "a")
+        self.assertEqual(daemon.stop(), 0)
+        seed = os.path.join(self.directory, "SEED")
+        for arguments, warns in ((["--seed", "7"], False), ([], True)):
+            os.remove(seed)
+            daemon = self.start(*arguments)
+            self.assertEqual(bool(re.search(warning, daemon.text())), warns, daemon.text())
+            self.assertEqual(daemon.stop(), 0)
+        daemon = self.start()
+        self.assertNotRegex(daemon.text(), warning)
 
     def test_the_log_says_where_the_data_is(self):
         daemon = self.start()

@@ -1,12 +1,18 @@
 """What sepald tells a service manager. The test is the manager: it has the socket of NOTIFY_SOCKET."""
 
+import json
 import os
+import pathlib
+import re
+import shutil
 import signal
 import socket
 import threading
+import urllib.request
 
+from certificates import Authority
 from client import Client
-from daemon import DaemonTest
+from daemon import DaemonTest, free_port
 
 SECONDS_MAX = 300
 
@@ -56,7 +62,8 @@ class ServiceManagerTest(DaemonTest):
     def begin(self, *arguments, name=None, environment=None):
         manager = self.manager(name)
         address = name.replace("\0", "@") if name else os.path.join(self.directory, "notify")
-        daemon = self.start(*arguments, directory=os.path.join(self.directory, "data"),
+        # A log in a file is not read here: the manager hears that the daemon is ready.
+        daemon = self.start(*arguments, directory=os.path.join(self.directory, "data"), wait="--log-file" not in arguments,
                             environment={"NOTIFY_SOCKET": address, **(environment or {})})
         return manager, daemon
 
@@ -108,6 +115,70 @@ class ServiceManagerTest(DaemonTest):
                 self.assertGreater(int(manager.messages[reloading]["MONOTONIC_USEC"]), 0)
                 self.assertGreater(manager.wait_for("READY", reloading), reloading)
                 self.assertEqual(daemon.stop(), 0)
+
+    def test_a_reload_that_failed_is_told_until_one_succeeds(self):
+        authority, users, port = Authority(self.directory), os.path.join(self.directory, "users.acl"), free_port()
+        server, other = authority.sign("server"), authority.sign("other")
+        password = os.path.join(self.directory, "password")
+        self.write(users, "user default on nopass ~* +@all\n")
+        self.write(password, "sesame\n")
+        folder = os.path.join(self.directory, "log")
+        os.mkdir(folder)
+        manager, daemon = self.begin("--log-file", os.path.join(folder, "log"), "--aclfile", users, "--requirepass-file", password, "--http-port", str(port), "--tls-port", str(free_port()),
+                                     "--tls-cert-file", server.certificate, "--tls-key-file", server.key)
+        ready = manager.wait_for("READY")
+        fine = ({"ok": True, "error": ""}, 1)
+        self.assertEqual(self.told(port), fine)
+        self.write(users, "user bob +@nosuch\n")
+        os.rename(password, password + ".away")
+        key = pathlib.Path(server.key).read_bytes()
+        shutil.copy(other.key, server.key)
+        os.rename(folder, folder + ".away")
+        daemon.send_signal(signal.SIGHUP)
+        failed = manager.wait_for("READY", ready + 1)
+        status = manager.messages[failed]["STATUS"]
+        self.assertRegex(status, "^The last reload failed: log not opened anew: .*there is no folder .*; certificates .*server.key.*; password .*No such file.*; users .*users.acl:1: .*nosuch")
+        wrong = ({"ok": False, "error": status.removeprefix("The last reload failed: ")}, 0)
+        # The texts are made five times a second at most.
+        self.eventually("the failed reload is told", lambda: self.told(port) == wrong)
+        self.write(users, "user default on nopass ~* +@all\n")
+        os.rename(password + ".away", password)
+        pathlib.Path(server.key).write_bytes(key)
+        os.rename(folder + ".away", folder)
+        daemon.send_signal(signal.SIGHUP)
+        again = manager.wait_for("READY", failed + 1)
+        self.assertEqual(manager.messages[again]["STATUS"], manager.messages[ready]["STATUS"])
+        self.eventually("the reload is told", lambda: self.told(port) == fine)
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_a_log_that_cannot_be_opened_anew_is_told_without_other_files(self):
+        folder, port = os.path.join(self.directory, "log"), free_port()
+        os.mkdir(folder)
+        manager, daemon = self.begin("--log-file", os.path.join(folder, "log"), "--http-port", str(port))
+        ready = manager.wait_for("READY")
+        os.rename(folder, folder + ".away")
+        daemon.send_signal(signal.SIGHUP)
+        failed = manager.wait_for("READY", ready + 1)
+        self.assertIn("The last reload failed: log not opened anew: ", manager.messages[failed]["STATUS"])
+        self.eventually("the failed reload is told", lambda: self.told(port)[1] == 0)
+        os.rename(folder + ".away", folder)
+        daemon.send_signal(signal.SIGHUP)
+        again = manager.wait_for("READY", failed + 1)
+        self.assertEqual(manager.messages[again]["STATUS"], manager.messages[ready]["STATUS"])
+        self.eventually("the reload is told", lambda: self.told(port) == ({"ok": True, "error": ""}, 1))
+        self.assertEqual(daemon.stop(), 0)
+
+    @staticmethod
+    def write(path, text):
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+
+    def told(self, port):
+        """What the API and the metric say of the last reload."""
+        def ask(path):
+            with urllib.request.urlopen("http://127.0.0.1:%d%s" % (port, path), timeout=300) as answer:
+                return answer.read().decode()
+        return json.loads(ask("/api/server"))["reload"], int(re.search(r"^sepal_reload_ok (\d)$", ask("/metrics"), re.M).group(1))
 
     def test_the_watchdog_is_fed_again_and_again(self):
         manager, daemon = self.begin(environment={"WATCHDOG_USEC": "200000"})

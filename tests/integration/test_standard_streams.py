@@ -61,8 +61,10 @@ class StandardStreamsTest(DaemonTest):
         for redirection in ("<&-", ">&-", "2>&-"):
             said = subprocess.run(["sh", "-c", 'exec "$@" %s' % redirection, "sh", SEPALD, "--check-config", "--dir", self.data],
                                   capture_output=True, text=True)
-            self.assertEqual(said.returncode, 0, said)
-            self.assertEqual("configuration ok" in said.stdout, redirection != ">&-", said)
+            is_lost = redirection == ">&-"
+            self.assertEqual(said.returncode, 1 if is_lost else 0, said)
+            self.assertEqual("configuration ok" in said.stdout, not is_lost, said)
+            self.assertEqual(said.stderr, "sepald: standard output cannot be written: it is closed\n" if is_lost else "")
 
     def build(self, command, source, name):
         output = os.path.join(self.directory, name)
@@ -73,8 +75,9 @@ class StandardStreamsTest(DaemonTest):
     def test_what_the_tool_reports_is_not_written_into_its_output(self):
         status, with_streams = self.build(lambda *words: list(words), self.path, "with.sepal")
         self.assertEqual(status, 0)
+        # The output is whole. What it has printed about it is lost.
         status, without = self.build(closed, self.path, "without.sepal")
-        self.assertEqual(status, 0)
+        self.assertEqual(status, 1)
         with open(with_streams, "rb") as one, open(without, "rb") as other:
             self.assertEqual(one.read(), other.read())
 
@@ -104,9 +107,14 @@ class FullOutputTest(DaemonTest):
         program = os.path.basename(words[0])
         with open(FULL, "w") as full:
             lost = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True)
-        self.assertEqual(lost.returncode, lost_status, (words, lost))
+        self.assert_lost(lost, lost_status, program, "No space left on device")
+        shut = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *make_words()], stderr=subprocess.PIPE, text=True)
+        self.assert_lost(shut, lost_status, program, "it is closed")
+
+    def assert_lost(self, lost, status, program, reason):
+        self.assertEqual(lost.returncode, status, lost)
         # The reason of a write that failed in the midst of a long text is not known any more.
-        self.assertRegex(lost.stderr, r"(?m)^%s: standard output cannot be written(: No space left on device)?$" % program, words)
+        self.assertRegex(lost.stderr, r"(?m)^%s: standard output cannot be written(: %s)?$" % (program, reason), lost)
 
     def served(self):
         """A sepald with a filter, whose data is in the directory that is returned with it."""

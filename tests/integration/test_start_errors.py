@@ -1,6 +1,7 @@
 """Starts that cannot succeed: each ends with one line that says why, and with the documented exit status."""
 
 import getpass
+import glob
 import os
 import pathlib
 import re
@@ -9,6 +10,7 @@ import socket
 import subprocess
 
 from certificates import Authority
+from client import Client
 from daemon import SANITIZED, SEPALD, DaemonTest, free_port
 from permissions import obey_permissions
 
@@ -143,13 +145,16 @@ class StartErrorTest(DaemonTest):
                 ("users.acl:2: .*nosuch", ["--aclfile", users]),
                 ("none.key", [*tls, self.path("none.key")]),
                 ("other.key", [*tls, other.key]),
+                ("import_dir must not be the data directory", ["--import-dir", self.data]),
+                ("import_dir must not .* or contain it directly", ["--import-dir", self.directory]),
+                ("http_bind is no address: localhost", ["--http-port", str(free_port()), "--http-bind", "localhost"]),
         ]:
             with self.subTest(pattern):
                 self.check(FAILED, pattern, *arguments)
                 self.check(FAILED, "^sepald: .*" + pattern, "--check-config", *arguments)
         os.remove(users)
         self.file("users.acl", "user bob on nopass ~* +@read\n")
-        done = subprocess.run([SEPALD, "--check-config", *tls, good.key, "--aclfile", users, "--import-dir", self.directory,
+        done = subprocess.run([SEPALD, "--check-config", *tls, good.key, "--aclfile", users, "--import-dir", self.folder("filters"),
                                "--user", getpass.getuser(), "--dir", self.path("nowhere")],
                               capture_output=True, text=True, timeout=SECONDS_MAX)
         self.assertEqual((done.returncode, done.stderr, done.stdout.split("\n")[0]), (0, "", "configuration ok"))
@@ -188,6 +193,9 @@ class StartErrorTest(DaemonTest):
             self.check_all(FAILED, [
                 ("the port is taken by another program", ["--port", str(taken.getsockname()[1])]),
                 ("the path is taken by another program", ["--unixsocket", self.path("taken.sock")]),
+                ("for HTTP on .* the port is taken by another program; choose another with --http-port",
+                 ["--http-port", str(taken.getsockname()[1])]),
+                ("for HTTP on .* no such address; correct --http-bind", ["--http-port", str(free_port()), "--http-bind", "192.0.2.1"]),
                 ("no such address; correct --bind", ["--bind", "192.0.2.1"]),
                 ("cannot listen on nosuch.invalid", ["--bind", "nosuch.invalid"]),
                 ("there is no address to listen on", ["--bind=-192.0.2.1", "--port", str(free_port())]),
@@ -202,12 +210,27 @@ class StartErrorTest(DaemonTest):
                 (FAILED, "cannot create the directory .*: Permission denied", ["--dir", data + "/data"]),
                 (FAILED, "cannot .* .*/read-only/LOCK: Permission denied; sepald's user has to write there: .* name another one with --dir", ["--dir", data]),
                 (FAILED, "cannot open the lock file .*/LOCK: Permission denied", ["--dir", locked]),
-                (FAILED, "cannot open the log file .*: Permission denied", ["--log-file", self.file("log", "", 0o400)]),
-                (FAILED, "cannot listen on .*: Permission denied", ["--unixsocket", data + "/socket"]),
+                (FAILED, "cannot open the log file .*: Permission denied; sepald's user has to write there: .* name another with --log-file",
+                 ["--log-file", self.file("log", "", 0o400)]),
+                (FAILED, "cannot listen on .*: Permission denied; sepald's user has to write to the folder .*/read-only: .* another path with --unixsocket",
+                 ["--unixsocket", data + "/socket"]),
                 (FAILED, "the password file cannot be opened: Permission denied", ["--requirepass-file", self.file("secret", "sesame", 0)]),
                 (WRONG_SETTINGS, "cannot be opened: Permission denied", ["--config", self.file("secret.toml", "port = 1\n", 0)])]:
             with self.subTest(pattern):
                 self.check(status, pattern, *arguments, prepare=obey_permissions)
+
+    def test_data_that_may_not_be_read(self):
+        daemon = self.start(directory=self.data)
+        with Client.of(daemon) as client:
+            client.call("BF.ADD", "key", "x")
+        self.assertEqual(daemon.stop(), 0)
+        [pack] = glob.glob(self.data + "/generation-*/pack-0")
+        for path in (pack, *glob.glob(self.data + "/journal-*")):
+            mode = os.stat(path).st_mode
+            os.chmod(path, 0)
+            self.check(FAILED, "cannot open %s: Permission denied; sepald's user has to write there: give it the directory \\(chown -R\\)" % path,
+                       prepare=obey_permissions)
+            os.chmod(path, mode)
 
     def test_a_data_directory_on_a_read_only_file_system(self):
         os.mkdir(self.data)

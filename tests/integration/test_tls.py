@@ -410,6 +410,17 @@ class TlsTest(DaemonTest):
                 with self.assertRaisesRegex(Refused, "NOAUTH"):
                     alice.call("ACL", "WHOAMI")
 
+    def test_no_user_is_named_by_a_certificate_that_is_not_asked_for(self):
+        alone = ("tls-auth-clients-user", "CN")
+        both = ("tls-auth-clients", "optional", *alone)
+        plain = self.plain(self.serve())
+        with self.assertRaisesRegex(Refused, "set tls_auth_clients to yes or optional"):
+            plain.call("CONFIG", "SET", *alone)
+        self.assertEqual(plain.call("CONFIG", "SET", *both), b"OK")
+        with self.assertRaisesRegex(Refused, "set tls_auth_clients to yes or optional"):
+            plain.call("CONFIG", "SET", "tls-auth-clients", "no")
+        self.assertEqual(plain.call("CONFIG", "GET", "tls-auth-clients"), [b"tls-auth-clients", b"optional"])
+
     # --- new files while it runs
 
     def replace(self, signed):
@@ -431,7 +442,7 @@ class TlsTest(DaemonTest):
             file.write("nothing\n")
         daemon.send_signal(signal.SIGHUP)
         line = daemon.wait_for_line("certificates not read anew")
-        self.assertIn(self.server.certificate + ": the certificate cannot be read: no start line", line)
+        self.assertIn(self.server.certificate + ": the certificate cannot be read: it has no PEM certificate", line)
         self.assertEqual(self.serial(daemon), renewed.serial)
         self.assertEqual(before.call("PING"), b"PONG")
 
@@ -534,10 +545,15 @@ class TlsTest(DaemonTest):
                 (port, "TLS needs a certificate: set tls_cert_file"),
                 ((*port, "--tls-cert-file", other.certificate), "TLS needs a key: set tls_key_file"),
                 ((*port, *self.files()[:4], "--tls-auth-clients", "yes"), "set tls_ca_cert_file"),
+                ((*port, *self.files(), "--tls-auth-clients-user", "CN"), "set tls_auth_clients to yes or optional"),
                 ((*port, *self.files(), "--tls-cert-file", "/nowhere"), "/nowhere: the certificate cannot be read: No such file"),
                 ((*port, *self.files(), "--tls-key-file", other.key), "key values mismatch"),
                 ((*port, *self.files(locked)), "locked.key: the key cannot be read, or has a passphrase"),
-                ((*port, *self.files(), "--tls-ca-cert-file", self.server.key), "server.key: the CA certificate cannot be read"),
+                ((*port, *self.files(), "--tls-ca-cert-file", self.server.key), "server.key: the CA certificate cannot be read: it has no PEM certificate"),
+                ((*port, "--tls-cert-file", self.server.key, "--tls-key-file", self.server.key),
+                 "server.key: the certificate cannot be read: it has no PEM certificate"),
+                ((*port, "--tls-cert-file", self.server.certificate, "--tls-key-file", self.server.certificate),
+                 "server.crt: the key cannot be read, or has a passphrase: it has no PEM key that OpenSSL knows"),
                 (("--http-port", port[1], "--http-tls", "yes"), "TLS needs a certificate"),
                 ((*port, "--port", port[1], *self.files()), "port and tls_port are the same")):
             with self.subTest(reason):
@@ -545,8 +561,22 @@ class TlsTest(DaemonTest):
                 self.assertNotEqual(daemon.wait(), 0)
                 self.assertIn(reason, daemon.text())
 
+    def test_a_certificate_that_no_port_uses_is_a_warning(self):
+        files = "--tls-cert-file", self.server.certificate, "--tls-key-file", self.server.key
+        for arguments, is_told in (((), True), (("--tls-port", str(free_port())), False)):
+            daemon = self.start(*files, *arguments, directory=os.path.join(self.directory, "data"))
+            told = "there is a certificate, but no port speaks TLS"
+            (self.assertIn if is_told else self.assertNotIn)(told, daemon.text())
+            daemon.kill()
+
     def test_a_certificate_that_has_expired_is_a_warning(self):
         daemon = self.serve(signed=self.ca.sign("old", days=-1))
-        self.assertIn("the certificate is not valid today", daemon.text())
+        self.assertRegex(daemon.text(), r"the certificate is not valid any more: not_after=\S+Z advice=\"renew tls_cert_file\"\n")
+        with self.assertRaises(REFUSED):
+            self.connect(daemon)
+
+    def test_a_certificate_that_has_not_begun_is_used_with_a_warning(self):
+        daemon = self.serve(signed=self.ca.sign("later", begins=2))
+        self.assertRegex(daemon.text(), r"the certificate is not valid yet: not_before=\S+Z advice=\"check the clock, or the certificate\"\n")
         with self.assertRaises(REFUSED):
             self.connect(daemon)

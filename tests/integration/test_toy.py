@@ -3,7 +3,9 @@
 import http.client
 import json
 import os
+import shutil
 import subprocess
+import tempfile
 
 from client import Client, Refused
 from daemon import DaemonTest, free_port
@@ -155,8 +157,9 @@ class ToyTest(DaemonTest):
         client.pipeline([("TOY.ADD", "t", "one"), ("TOY.ADD", "t", "two"), ("TOY.ADD", "u", "one")])
         client.save()
         client.pipeline([("TOY.DEL", "t", "one"), ("BF.ADD", "f", "x")])
-        backup = os.path.join(self.directory, "backup")
-        data = os.path.join(self.directory, "data")
+        folder = tempfile.mkdtemp(prefix="sepal-test-")
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        backup, data = (os.path.join(folder, name) for name in ("backup", "data"))
         status, text = sepal("backup", "--from", "redis://127.0.0.1:%d" % daemon.port, backup)
         self.assertEqual(status, 0, text)
         self.assertEqual(sepal("restore", backup, "--dir", data)[0], 0)

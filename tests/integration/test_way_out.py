@@ -3,8 +3,10 @@
 It needs the right to mount. Without it, the tests are skipped.
 """
 
+import glob
 import math
 import os
+import re
 import shutil
 
 from client import Client, Refused
@@ -21,7 +23,7 @@ STARTS = 6
 # reserve, nothing but more room helps. These starts are to stay below that.
 ADDS_OF_START_MAX = 100_000
 # No item is counted here, so the rate may be so large that the data stays small beside the disk and the reserve.
-ERROR_RATE = "1e-9"
+ERROR_RATE = "1e-4"
 ARGUMENTS = ("--bf-error-rate", ERROR_RATE, "--journal-segment", "%dmb" % SEGMENT_MB, "--disk-reserve", "%dmb" % RESERVE_MB,
              "--threads", "2")
 # The capacity of a filter with a file of its own, about 12 MB.
@@ -136,6 +138,41 @@ class WayOutTest(DiskCase):
             self.adds_go_on(client)
             os.remove(self.ballast)
             self.wait_for_reserve(client)
+
+    def test_room_that_is_freed_as_the_refusal_asks_lets_deletions_go_on(self):
+        """Also while a save does not fit: the room goes to the reserve, which has pieces for deletions then."""
+        self.on_disk_of(96)
+        daemon = self.start("--journal-save-percent", "0")
+        with Client.of(daemon) as client:
+            # No save has it yet, and it is larger than the whole reserve: its items are all over it.
+            client.call("BF.RESERVE", "load", *BIG_FILTER)
+            for first in range(0, 100_000, 10_000):
+                client.call("BF.MADD", "load", *range(first, first + 10_000))
+            client.call("BF.ADD", "kept", "alice")
+            self.wait_for_reserve(client)
+        refused = None
+        # As after many starts on a full disk, each of which takes a piece. A start may find room in a segment that was
+        # prepared and not used; the next one then finds none.
+        for _ in range(STARTS):
+            daemon.kill()
+            for piece in glob.glob(os.path.join(self.data, "reserve-*")):
+                os.remove(piece)
+            self.fill()
+            daemon = self.start("--journal-save-percent", "0")
+            with Client.of(daemon) as client:
+                self.add_until_refused(client, "kept")
+                refused = client.pipeline([("DEL", "gone")])[0]
+                if refused != 0:
+                    break
+        self.assertRegex(str(refused), "^MISCONF")
+        with Client.of(daemon) as client:
+            self.eventually("the save fits", lambda: client.info()["rdb_last_bgsave_status"] == "err")
+            asked = re.search(r"; free (\d+) bytes on the disk of", client.info()["journal_refusal"])
+            os.truncate(self.ballast, os.path.getsize(self.ballast) - int(asked.group(1)))
+            self.eventually("deletions are refused", lambda: client.pipeline([("DEL", "gone")])[0] == 0)
+            self.assertEqual(client.call("DEL", "load"), 1)
+            client.save()
+            self.adds_go_on(client)
 
     def test_room_that_is_freed_while_saves_do_not_fit_is_left_to_the_next_save(self):
         self.on_disk_of(128)

@@ -3,6 +3,8 @@ purged. With the argument `debian13`, in Debian 13, where it is built first."""
 
 import atexit
 import functools
+import gzip
+import io
 import json
 import os
 import pathlib
@@ -11,6 +13,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
@@ -149,6 +152,24 @@ class DebianTest(unittest.TestCase):
         inside_of = {package["sourceInfo"].split()[2] for package in bill["packages"] if package["name"] in linked["STATIC_LINK"]}
         said = systems.run("dpkg-deb", "--field", self.package, "Static-Built-Using")
         self.assertEqual({one.split()[0] for one in said.split(", ")}, inside_of)
+        # And it has the notices of each of them.
+        with tarfile.open(fileobj=io.BytesIO(subprocess.run(["dpkg-deb", "--fsys-tarfile", self.package], capture_output=True, check=True).stdout)) as files:
+            notices = gzip.decompress(files.extractfile("./usr/share/doc/sepal/THIRD-PARTY.gz").read()).decode()
+        self.assertEqual(set(re.findall(r"(?m)^={80}\n(\S+) \S+$\n={80}$", notices)), linked["STATIC_LINK"])
+        self.assertIn("Permission is hereby granted, free of charge", notices)
+
+    def test_a_compiler_may_be_known_by_its_name_alone(self):
+        """As in a build folder that scripts/build has configured a second time, for another machine."""
+        folder = FOLDER / "configured-again"
+        (folder / "CMakeFiles").mkdir(parents=True)
+        for name in ("build.ninja", ".ninja_deps", ".ninja_log", "CMakeFiles/rules.ninja"):
+            shutil.copy(systems.BUILD / name, folder / name)
+        for name in ("sepald", "sepal", "sepal.so"):
+            (folder / name).symlink_to(systems.BUILD / name)
+        cache = (systems.BUILD / "CMakeCache.txt").read_text(encoding="utf-8")
+        (folder / "CMakeCache.txt").write_text(re.sub(r"(?m)^(CMAKE_CXX_COMPILER:\w+=).*/", r"\1", cache), encoding="utf-8")
+        told = [systems.run(systems.ROOT / "scripts" / "write-sbom", "--static", build) for build in (systems.BUILD, folder)]
+        self.assertEqual(told[0], told[1])
 
     def test_a_life_of_the_package(self):
         for step in (self.install_it, self.use_it, self.upgrade_it, self.read_data_of_every_version, self.back_it_up, self.rotate_the_log,

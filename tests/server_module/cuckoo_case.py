@@ -40,9 +40,6 @@ class CuckooTest(RedisTest):
         insert("foreign", ["foreign/%d" % i for i in range(4000)])
         return has
 
-    def digests(self, client, keys):
-        return client.call("DEBUG", "DIGEST-VALUE", *sorted(keys))
-
     def check(self, client, has):
         """No item that was added is denied, and no copy is missing."""
         for key, copies in has.items():

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -104,6 +105,37 @@ class RedisTest(unittest.TestCase):
         while not condition():
             self.assertLess(time.monotonic(), deadline, what)
             time.sleep(0.02)
+
+    def digests(self, client, keys):
+        return client.call("DEBUG", "DIGEST-VALUE", *sorted(keys))
+
+    def wait_until_rewritten(self, client):
+        self.eventually("the AOF is not rewritten",
+                        lambda: field(client.call("INFO", "persistence"), "aof_rewrite_in_progress") == "0"
+                        and field(client.call("INFO", "persistence"), "aof_rewrite_scheduled") == "0")
+        self.assertEqual(field(client.call("INFO", "persistence"), "aof_last_bgrewrite_status"), "ok")
+
+    def rewrite_under_load(self, client, server, change):
+        """change(client, items): another client calls it until the AOF is rewritten, each time with further items."""
+        ends = threading.Event()
+
+        def change_on():
+            with server.client() as other:
+                number = 0
+                while not ends.is_set():
+                    change(other, ["more/%d" % i for i in range(number, number + 100)])
+                    number += 100
+
+        changer = threading.Thread(target=change_on)
+        changer.start()
+        try:
+            time.sleep(0.2)
+            client.call("BGREWRITEAOF")
+            self.wait_until_rewritten(client)
+            time.sleep(0.2)
+        finally:
+            ends.set()
+            changer.join()
 
 
 def field(info, name):

@@ -1,6 +1,5 @@
 """Cuckoo filters of sepal.so: commands, memory, rights, files, and moves between the server and sepald."""
 
-import os
 import resource
 import string
 import struct
@@ -8,6 +7,7 @@ import threading
 import time
 
 from cuckoo_case import CuckooTest, header_of_redisbloom
+from moves import Moves
 from redis_case import EXACT_CUCKOO_RATE, Refused, encode, field
 from test_commands import plain
 from test_files import sealed
@@ -161,37 +161,16 @@ class FileTest(CuckooTest):
                 server = self.start(*arguments, directory=directory)
                 client = self.client_of(server)
                 self.assertEqual(self.digests(client, has), before, "the commands of the AOF")
-                self.rewrite_under_load(client, server)
+                self.rewrite_under_load(client, server, self.churn)
                 after = self.digests(client, [*has, "more"])
                 server.kill()
                 client = self.client_of(self.start(*arguments, directory=directory))
                 self.assertEqual(self.digests(client, [*has, "more"]), after, "a rewritten AOF")
                 self.check(client, has)
 
-    def rewrite_under_load(self, client, server):
-        ends = threading.Event()
-
-        def churn():
-            with server.client() as churner:
-                number = 0
-                while not ends.is_set():
-                    churner.call("CF.INSERT", "more", "ITEMS", *("more/%d" % i for i in range(number, number + 100)))
-                    churner.call("CF.MDEL", "more", *("more/%d" % i for i in range(number, number + 70)))
-                    number += 100
-
-        churner = threading.Thread(target=churn)
-        churner.start()
-        try:
-            time.sleep(0.2)
-            client.call("BGREWRITEAOF")
-            self.eventually("the AOF is not rewritten",
-                            lambda: field(client.call("INFO", "persistence"), "aof_rewrite_in_progress") == "0"
-                            and field(client.call("INFO", "persistence"), "aof_rewrite_scheduled") == "0")
-            self.assertEqual(field(client.call("INFO", "persistence"), "aof_last_bgrewrite_status"), "ok")
-            time.sleep(0.2)
-        finally:
-            ends.set()
-            churner.join()
+    def churn(self, client, items):
+        client.call("CF.INSERT", "more", "ITEMS", *items)
+        client.call("CF.MDEL", "more", *items[:70])
 
     def test_a_rewrite_without_memory_keeps_the_last_file(self):
         arguments = ("--appendonly", "yes", "--aof-use-rdb-preamble", "no")
@@ -267,11 +246,8 @@ class FileTest(CuckooTest):
         self.assertEqual(client.call("PING"), b"PONG")
 
 
-class MovingTest(CuckooTest):
-    def setUp(self):
-        super().setUp()
-        self.daemon = self.start_sepald("--maxmemory", "1gb")
-        self.theirs, self.ours = self.client_of(self.start()), self.client_of(self.daemon)
+class MovingTest(Moves, CuckooTest):
+    lasting = "grown"
 
     def check_same(self, source, target, has):
         self.check(target, has)
@@ -306,22 +282,6 @@ class MovingTest(CuckooTest):
         self.assertEqual(self.theirs.call("RESTORE", "again", 0, self.theirs.call("DUMP", "k")), b"OK")
         self.theirs.call("DEBUG", "RELOAD")
         self.assertEqual(len(set(self.digests(self.theirs, ["k", "copy", "again"]))), 1)
-
-    def test_by_dump_and_restore(self):
-        for source, target in ((self.ours, self.theirs), (self.theirs, self.ours)):
-            has = self.fill(source)
-            for key in has:
-                self.assertEqual(target.call("RESTORE", key, 0, source.call("DUMP", key), "REPLACE"), b"OK", key)
-            self.check_same(source, target, has)
-            for client in (source, target):
-                client.call("FLUSHALL")
-
-    def test_migrate_from_redis(self):
-        has = self.fill(self.theirs)
-        self.theirs.call("EXPIRE", "grown", 1000)
-        self.assertEqual(self.theirs.call("MIGRATE", "127.0.0.1", self.daemon.port, "", 0, 30_000, "COPY", "KEYS", *has), b"OK")
-        self.assertGreater(self.ours.call("TTL", "grown"), 900)
-        self.check_same(self.theirs, self.ours, has)
 
     def move(self, source, target, key):
         """In pieces. Returns the last of them, and how many there were."""

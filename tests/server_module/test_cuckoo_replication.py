@@ -1,70 +1,31 @@
 """Replicas of a server with cuckoo filters: what they are told, and that they have the same filters."""
 
-import os
 import random
 
 from cuckoo_case import CuckooTest, header_of_redisbloom
-from redis_case import field
-
-SEED = int(os.environ.get("SEPAL_REPLICATION_SEED", str(random.randrange(1 << 32))))
+from replicas import SEED, Replicas
 
 
-class ReplicationTest(CuckooTest):
-    def setUp(self):
-        super().setUp()
-        self.master = self.start(module=("SEED", 1))
-        self.client = self.client_of(self.master)
-        self.readers = []
-        self.add_replica()
+class ReplicationTest(Replicas, CuckooTest):
+    def questions(self, key):
+        return [*super().questions(key), *(("CF.COUNT", key, item) for item in range(1000))]
 
-    def add_replica(self):
-        # Of other settings: a replica draws no seed by itself.
-        replica = self.start("--replicaof", "127.0.0.1 %d" % self.master.port, directory=self.make_directory(), module=("SEED", 2))
-        reader = self.client_of(replica)
-        self.readers.append(reader)
-        self.eventually("the replica is not in sync",
-                        lambda: field(reader.call("INFO", "replication"), "master_link_status") == "up")
-
-    def offset(self):
-        return int(field(self.client.call("INFO", "replication"), "master_repl_offset"))
-
-    def assert_same(self):
-        self.assertEqual(self.client.call("WAIT", len(self.readers), 30_000), len(self.readers))
-        keys = sorted(self.client.call("KEYS", "*"))
-        for reader in self.readers:
-            self.assertEqual(sorted(reader.call("KEYS", "*")), keys)
-            for key in keys:
-                self.assertEqual(reader.call("DUMP", key), self.client.call("DUMP", key), (SEED, key))
-                self.assertEqual(reader.call("PEXPIRETIME", key), self.client.call("PEXPIRETIME", key), key)
-                counts = [("CF.COUNT", key, item) for item in range(1000)]
-                self.assertEqual(reader.pipeline(counts), self.client.pipeline(counts), (SEED, key))
-            self.assertEqual(self.digests(reader, keys), self.digests(self.client, keys))
-
-    def churn(self, chance, rounds):
-        for _ in range(rounds):
-            key = "k%d" % chance.randrange(12)
-            some = [str(chance.randrange(4000)) for _ in range(chance.choice((1, 1, 5, 60, 200)))]
-            request = chance.choice((
-                ("CF.ADD", key, some[0]), ("CF.ADDNX", key, some[0]), ("CF.DEL", key, some[0]), ("CF.MDEL", key, *some),
-                ("CF.INSERT", key, "ITEMS", *some), ("CF.INSERT", key, "CAPACITY", 10, "ITEMS", *some),
-                ("CF.INSERT", key, "NOCREATE", "ITEMS", *some), ("CF.INSERTNX", key, "ERROR", "0.1", "ITEMS", *some),
+    def requests(self, chance, key, items):
+        return (("CF.ADD", key, items[0]), ("CF.ADDNX", key, items[0]), ("CF.DEL", key, items[0]), ("CF.MDEL", key, *items),
+                ("CF.INSERT", key, "ITEMS", *items), ("CF.INSERT", key, "CAPACITY", 10, "ITEMS", *items),
+                ("CF.INSERT", key, "NOCREATE", "ITEMS", *items), ("CF.INSERTNX", key, "ERROR", "0.1", "ITEMS", *items),
                 ("CF.RESERVE", key, chance.choice((5, 5000)), "EXPANSION", chance.choice((0, 1))), ("CF.COMPACT", key),
                 ("CF.LOADCHUNK", key, 1, header_of_redisbloom(chance.choice((4, 1024)), expansion=chance.choice((0, 1, 2)))),
-                ("CF.LOADCHUNK", key, 9, b"\x01\x02\x03\x04\x05\x06\x07\x08")))
-            self.client.pipeline([request])
-            if chance.random() < 0.01:
-                self.client.call("DEL", key)
-            if chance.random() < 0.01:
-                self.client.pipeline([("RENAME", key, "k%d" % chance.randrange(12))])
+                ("CF.LOADCHUNK", key, 9, b"\x01\x02\x03\x04\x05\x06\x07\x08"))
 
     def test_a_replica_has_the_same_filters_and_so_has_one_that_comes_later(self):
         chance = random.Random(SEED)
-        self.churn(chance, 1500)
+        self.churn(chance, 1500, self.requests, deletions=0.01)
         self.assert_same()
         self.fill(self.client)
         # It gets the filters in a file, and goes on with them as the others do.
         self.add_replica()
-        self.churn(chance, 1500)
+        self.churn(chance, 1500, self.requests, deletions=0.01)
         for key in ("grown", "layers", "churned", "foreign"):
             self.client.call("CF.INSERT", key, "ITEMS", *range(3000))
             self.client.call("CF.MDEL", key, *range(0, 3000, 3))

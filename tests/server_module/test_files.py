@@ -7,8 +7,6 @@ import pathlib
 import shutil
 import string
 import struct
-import threading
-import time
 
 from recorded import aof_of_filters, rdb_of_filters
 from redis_case import Refused, RedisTest, field
@@ -153,9 +151,6 @@ class OwnTest(RedisTest):
         client.call("BF.ADD", "one", "one/0")
         return {"grown": 3000, "fixed": 900, "large": 5000, "empty": 0, "one": 1}
 
-    def digests(self, client, keys):
-        return client.call("DEBUG", "DIGEST-VALUE", *keys)
-
     def check(self, client, counts):
         for key, count in counts.items():
             if count:
@@ -217,7 +212,7 @@ class OwnTest(RedisTest):
                 server = self.start(*arguments, directory=directory)
                 client = self.client_of(server)
                 self.assertEqual(self.digests(client, counts), before, "the commands of the AOF")
-                self.rewrite_under_load(client, server)
+                self.rewrite_under_load(client, server, lambda other, items: other.call("BF.MADD", "more", *items))
                 more = client.call("BF.CARD", "more")
                 after = self.digests(client, [*counts, "more"])
                 server.kill()
@@ -226,27 +221,3 @@ class OwnTest(RedisTest):
                 self.assertEqual(self.digests(client, [*counts, "more"]), after, "a rewritten AOF")
                 self.check(client, counts)
                 self.assertEqual(client.call("BF.CARD", "more"), more)
-
-    def rewrite_under_load(self, client, server):
-        ends = threading.Event()
-
-        def add():
-            with server.client() as adder:
-                number = 0
-                while not ends.is_set():
-                    adder.call("BF.MADD", "more", *("more/%d" % i for i in range(number, number + 100)))
-                    number += 100
-
-        adder = threading.Thread(target=add)
-        adder.start()
-        try:
-            time.sleep(0.2)
-            client.call("BGREWRITEAOF")
-            self.eventually("the AOF is not rewritten",
-                            lambda: field(client.call("INFO", "persistence"), "aof_rewrite_in_progress") == "0"
-                            and field(client.call("INFO", "persistence"), "aof_rewrite_scheduled") == "0")
-            self.assertEqual(field(client.call("INFO", "persistence"), "aof_last_bgrewrite_status"), "ok")
-            time.sleep(0.2)
-        finally:
-            ends.set()
-            adder.join()

@@ -1,6 +1,6 @@
 """BF.CHECK, BF.FIND and missing filters in sepal.so."""
 
-from redis_case import RedisTest, encode
+from redis_case import RedisTest, encode, free_port
 
 WINDOW = 1000
 
@@ -73,7 +73,7 @@ class FindTest(RedisTest):
         self.assertIn("NOPERM", str(alice.pipeline([("BF.CHECK", "no", "a")])[0]))
 
     def test_in_a_cluster_all_keys_are_of_one_slot(self):
-        client = self.client_of(self.start("--cluster-enabled", "yes"))
+        client = self.client_of(self.start("--cluster-enabled", "yes", "--cluster-port", free_port()))
         client.call("CLUSTER", "ADDSLOTS", *range(16384))
         self.eventually("the cluster does not get ready", lambda: b"cluster_state:ok" in client.call("CLUSTER", "INFO"))
         client.call("BF.ADD", "{day}:1", "a")

@@ -1,15 +1,11 @@
 """Filters move between sepald and a Redis server with sepal.so, both ways, by DUMP and RESTORE, MIGRATE, and in pieces."""
 
-
+from moves import Moves
 from redis_case import RedisTest
 
 
-class MovingTest(RedisTest):
-    def setUp(self):
-        super().setUp()
-        self.redis = self.start()
-        self.daemon = self.start_sepald("--maxmemory", "1gb")
-        self.theirs, self.ours = self.client_of(self.redis), self.client_of(self.daemon)
+class MovingTest(Moves, RedisTest):
+    lasting = "one"
 
     def fill(self, client):
         """Filters of one layer, of many, of many pieces. Returns their items: key: count."""
@@ -25,9 +21,6 @@ class MovingTest(RedisTest):
         return (client.call("BF.INFO", key), client.call("BF.DEBUG", key),
                 client.call("BF.MEXISTS", key, *("%s/%d" % (key, i) for i in range(count)), *range(20_000)))
 
-    def ways(self):
-        return (self.ours, self.theirs), (self.theirs, self.ours)
-
     def without_size(self, facts):
         """The servers count the memory of a large filter a little differently."""
         info = [value for at, value in enumerate(facts[0]) if at not in (2, 3)]
@@ -41,24 +34,12 @@ class MovingTest(RedisTest):
             self.assertEqual(set(target.call("BF.MEXISTS", key, *("more/%d" % i for i in range(3000)),
                                              *("%s/%d" % (key, i) for i in range(count)))), {1})
 
-    def test_by_dump_and_restore(self):
-        for source, target in self.ways():
-            counts = self.fill(source)
-            for key in counts:
-                self.assertEqual(target.call("RESTORE", key, 0, source.call("DUMP", key), "REPLACE"), b"OK", key)
-            self.check_same(source, target, counts)
-            for client in (source, target):
-                client.call("FLUSHALL")
-
     def test_in_pieces(self):
-        for source, target in self.ways():
-            counts = self.fill(source)
-            for key in counts:
-                for piece in self.pieces_of(source, key):
-                    self.assertEqual(target.call("BF.LOADCHUNK", key, *piece), b"OK")
-            self.check_same(source, target, counts)
-            for client in (source, target):
-                client.call("FLUSHALL")
+        def move(source, target, key):
+            for piece in self.pieces_of(source, key):
+                self.assertEqual(target.call("BF.LOADCHUNK", key, *piece), b"OK")
+
+        self.both_ways(move)
 
     def test_pieces_that_come_beside_adds(self):
         """What clients add to the target while pieces come, and pieces that come twice, lose nothing."""
@@ -83,11 +64,3 @@ class MovingTest(RedisTest):
             if iterator == 0:
                 return pieces
             pieces.append((iterator, data))
-
-    def test_migrate_from_redis(self):
-        counts = self.fill(self.theirs)
-        self.theirs.call("EXPIRE", "one", 1000)
-        reply = self.theirs.call("MIGRATE", "127.0.0.1", self.daemon.port, "", 0, 30_000, "COPY", "KEYS", *counts)
-        self.assertEqual(reply, b"OK")
-        self.assertGreater(self.ours.call("TTL", "one"), 900)
-        self.check_same(self.theirs, self.ours, counts)

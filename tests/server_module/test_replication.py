@@ -2,55 +2,22 @@
 
 import random
 
-from redis_case import RedisTest, encode, field
+from redis_case import RedisTest, encode
+from replicas import SEED, Replicas
 
 
-class ReplicationTest(RedisTest):
-    def setUp(self):
-        super().setUp()
-        # Servers of other settings: a replica plans nothing by itself.
-        self.master = self.start(module=("ERROR_RATE", "0.001", "CAPACITY", "50", "EXPANSION", "3"))
-        self.replica = self.start("--replicaof", "127.0.0.1 %d" % self.master.port, directory=self.make_directory(),
-                                  module=("ERROR_RATE", "0.2", "CAPACITY", "1000"))
-        self.client = self.client_of(self.master)
-        self.reader = self.client_of(self.replica)
-        self.eventually("the replica is not in sync", lambda: self.linked())
+class ReplicationTest(Replicas, RedisTest):
+    of_master = ("ERROR_RATE", "0.001", "CAPACITY", "50", "EXPANSION", "3")
+    of_replica = ("ERROR_RATE", "0.2", "CAPACITY", "1000")
 
-    def linked(self):
-        return field(self.reader.call("INFO", "replication"), "master_link_status") == "up"
-
-    def wait_for_replica(self):
-        self.assertEqual(self.client.call("WAIT", 1, 30_000), 1)
-
-    def offset(self):
-        return int(field(self.client.call("INFO", "replication"), "master_repl_offset"))
-
-    def assert_same(self):
-        self.wait_for_replica()
-        keys = sorted(self.client.call("KEYS", "*"))
-        self.assertEqual(sorted(self.reader.call("KEYS", "*")), keys)
-        for key in keys:
-            self.assertEqual(self.reader.call("PEXPIRETIME", key), self.client.call("PEXPIRETIME", key), key)
-        self.assertEqual(self.reader.call("DEBUG", "DIGEST-VALUE", *keys), self.client.call("DEBUG", "DIGEST-VALUE", *keys))
-        for key in keys:
-            self.assertEqual(self.reader.call("DUMP", key), self.client.call("DUMP", key), key)
+    def requests(self, chance, key, items):
+        return (("BF.ADD", key, items[0]), ("BF.MADD", key, *items), ("BF.MADD", key, *items), ("BF.INSERT", key, "CAPACITY", 10, "ITEMS", *items),
+                ("BF.INSERT", key, "CAPACITY", 10, "EX", 1000, "ITEMS", *items), ("BF.INSERT", key, "NOCREATE", "ITEMS", *items),
+                ("BF.RESERVE", key, "0.01", chance.choice((5, 500))), ("BF.RESERVE", key, "0.01", 10, "NONSCALING"),
+                ("BF.RESERVE", key, "0.01", 10, "EX", 1000))
 
     def test_a_replica_has_the_same_bits(self):
-        chance = random.Random(23)
-        for _ in range(1500):
-            key = "k%d" % chance.randrange(12)
-            some = [str(chance.randrange(4000)) for _ in range(chance.choice((1, 1, 5, 60)))]
-            request = chance.choice((
-                ("BF.ADD", key, some[0]), ("BF.MADD", key, *some), ("BF.MADD", key, *some),
-                ("BF.INSERT", key, "CAPACITY", 10, "ITEMS", *some),
-                ("BF.INSERT", key, "CAPACITY", 10, "EX", 1000, "ITEMS", *some), ("BF.INSERT", key, "NOCREATE", "ITEMS", *some),
-                ("BF.RESERVE", key, "0.01", chance.choice((5, 500))), ("BF.RESERVE", key, "0.01", 10, "NONSCALING"),
-                ("BF.RESERVE", key, "0.01", 10, "EX", 1000)))
-            self.client.pipeline([request])
-            if chance.random() < 0.02:
-                self.client.call("DEL", key)
-            if chance.random() < 0.01:
-                self.client.pipeline([("RENAME", key, "k%d" % chance.randrange(12))])
+        self.churn(random.Random(SEED), 1500, self.requests)
         self.assert_same()
 
     def test_deadlines_are_the_same_to_the_millisecond(self):
@@ -63,31 +30,17 @@ class ReplicationTest(RedisTest):
         self.client.pipeline([("MULTI",), ("BF.ADD", "k", "a"), ("BF.MADD", "k", *range(200)), ("EXPIRE", "k", 1000), ("EXEC",)])
         self.client.call("EVAL", "return redis.call('BF.INSERT', KEYS[1], 'ITEMS', unpack(ARGV))", 1, "s", *range(200))
         self.assert_same()
-        self.assertGreater(self.reader.call("TTL", "k"), 900)
+        self.assertGreater(self.readers[0].call("TTL", "k"), 900)
 
     def test_known_items_are_not_sent(self):
-        self.client.call("BF.RESERVE", "k", "0.000001", 100_000)
-        self.client.call("BF.MADD", "k", *range(10_000))
-        # A master pings its replicas now and then.
-        self.client.call("CONFIG", "SET", "repl-ping-replica-period", 3600)
-        self.wait_for_replica()
-        before = self.offset()
-        for begin in range(0, 10_000, 100):
-            self.client.call("BF.MADD", "k", *range(begin, begin + 100))
-        self.client.call("BF.ADD", "k", 7)
-        self.assertLess(self.offset() - before, 200)
-        # Of a hundred items one is new, and it alone is sent.
-        self.client.call("BF.MADD", "k", *range(99), "new")
-        self.assertLess(self.offset() - before, 300)
-        self.assert_same()
-        self.assertEqual(self.reader.call("BF.EXISTS", "k", "new"), 1)
+        self.assert_known_items_are_not_sent()
 
     def test_a_load_of_mostly_known_items_sends_little(self):
         """RedisBloom sends each request as it came. Here nine in ten items are known."""
         self.client.call("BF.RESERVE", "k", "0.000001", 100_000)
         self.client.call("CONFIG", "SET", "repl-ping-replica-period", 3600)
         self.client.call("BF.MADD", "k", *("item:%012d" % i for i in range(10_000)))
-        self.wait_for_replica()
+        self.wait_for_replicas()
         before, sent, new = self.offset(), 0, 10_000
         for size in (1, 10, 100):
             for _ in range(2000 // size):
@@ -105,14 +58,14 @@ class ReplicationTest(RedisTest):
 
     def test_a_replica_takes_over(self):
         self.client.call("BF.MADD", "k", *range(1000))
-        self.wait_for_replica()
+        self.wait_for_replicas()
         self.master.kill()
-        self.reader.call("REPLICAOF", "NO", "ONE")
-        self.assertEqual(set(self.reader.call("BF.MEXISTS", "k", *range(1000))), {1})
+        self.readers[0].call("REPLICAOF", "NO", "ONE")
+        self.assertEqual(set(self.readers[0].call("BF.MEXISTS", "k", *range(1000))), {1})
         # It grows as its master would have.
-        self.reader.call("BF.MADD", "k", *range(1000, 5000))
-        self.assertEqual(set(self.reader.call("BF.MEXISTS", "k", *range(5000))), {1})
-        info = self.reader.call("BF.INFO", "k")
+        self.readers[0].call("BF.MADD", "k", *range(1000, 5000))
+        self.assertEqual(set(self.readers[0].call("BF.MEXISTS", "k", *range(5000))), {1})
+        info = self.readers[0].call("BF.INFO", "k")
         self.assertEqual(dict(zip(info[::2], info[1::2]))[b"Expansion rate"], 3)
 
     def test_a_filter_that_is_loaded_in_pieces(self):

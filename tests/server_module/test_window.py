@@ -1,13 +1,13 @@
 """Filters that forget of sepal.so: commands, memory, files, replicas, and moves between the server and sepald."""
 
-import os
 import random
 
+from moves import Moves
 from redis_case import EXACT_RATE, Refused, RedisTest, field
+from replicas import SEED, Replicas
 from test_commands import plain
 from test_files import sealed
 
-SEED = int(os.environ.get("SEPAL_REPLICATION_SEED", str(random.randrange(1 << 32))))
 LONG = 100_000_000  # seconds: no generation ends while a test runs
 SHORT = "0.4"
 
@@ -37,19 +37,10 @@ class WindowTest(RedisTest):
         has["empty"] = []
         return has
 
-    def digests(self, client, keys):
-        return client.call("DEBUG", "DIGEST-VALUE", *sorted(keys))
-
     def check(self, client, has):
         for key, items in has.items():
             for at in range(0, len(items), 1000):
                 self.assertEqual(set(client.call("BF.MEXISTS", key, *items[at:at + 1000])), {1}, key)
-
-    def wait_until_rewritten(self, client):
-        self.eventually("the AOF is not rewritten",
-                        lambda: field(client.call("INFO", "persistence"), "aof_rewrite_in_progress") == "0"
-                        and field(client.call("INFO", "persistence"), "aof_rewrite_scheduled") == "0")
-        self.assertEqual(field(client.call("INFO", "persistence"), "aof_last_bgrewrite_status"), "ok")
 
 
 class CommandTest(WindowTest):
@@ -247,60 +238,25 @@ class FileTest(WindowTest):
         self.assertEqual(client.call("PING"), b"PONG")
 
 
-class ReplicationTest(WindowTest):
-    def setUp(self):
-        super().setUp()
-        self.master = self.start(module=("SEED", 1))
-        self.client = self.client_of(self.master)
-        self.readers = []
-        self.add_replica()
+class ReplicationTest(Replicas, WindowTest):
+    def questions(self, key):
+        return [*super().questions(key), ("BF.DEBUG", key)]
 
-    def add_replica(self):
-        # Of other settings: a replica draws no seed by itself.
-        replica = self.start("--replicaof", "127.0.0.1 %d" % self.master.port, directory=self.make_directory(), module=("SEED", 2))
-        reader = self.client_of(replica)
-        self.readers.append(reader)
-        self.eventually("the replica is not in sync",
-                        lambda: field(reader.call("INFO", "replication"), "master_link_status") == "up")
-
-    def offset(self):
-        return int(field(self.client.call("INFO", "replication"), "master_repl_offset"))
-
-    def assert_same(self):
-        self.assertEqual(self.client.call("WAIT", len(self.readers), 30_000), len(self.readers))
-        keys = sorted(self.client.call("KEYS", "*"))
-        for reader in self.readers:
-            self.assertEqual(sorted(reader.call("KEYS", "*")), keys)
-            for key in keys:
-                self.assertEqual(reader.call("DUMP", key), self.client.call("DUMP", key), (SEED, key))
-                self.assertEqual(reader.call("PEXPIRETIME", key), self.client.call("PEXPIRETIME", key), key)
-                self.assertEqual(reader.call("BF.DEBUG", key), self.client.call("BF.DEBUG", key), (SEED, key))
-            self.assertEqual(self.digests(reader, keys), self.digests(self.client, keys))
-
-    def churn(self, chance, rounds):
-        for _ in range(rounds):
-            key = "k%d" % chance.randrange(12)
-            some = [str(chance.randrange(4000)) for _ in range(chance.choice((1, 1, 5, 60, 200)))]
-            window = chance.choice((("WINDOW", LONG), ("LAST",), ("LAST", "REFRESH"), ("WINDOW", LONG, "GENERATIONS", 1, "REFRESH")))
-            request = chance.choice((
-                ("BF.ADD", key, some[0]), ("BF.MADD", key, *some), ("BF.MADD", key, *some),
-                ("BF.INSERT", key, "CAPACITY", 10, *window, "ITEMS", *some), ("BF.INSERT", key, "NOCREATE", *window, "ITEMS", *some),
+    def requests(self, chance, key, items):
+        window = chance.choice((("WINDOW", LONG), ("LAST",), ("LAST", "REFRESH"), ("WINDOW", LONG, "GENERATIONS", 1, "REFRESH")))
+        return (("BF.ADD", key, items[0]), ("BF.MADD", key, *items), ("BF.MADD", key, *items),
+                ("BF.INSERT", key, "CAPACITY", 10, *window, "ITEMS", *items), ("BF.INSERT", key, "NOCREATE", *window, "ITEMS", *items),
                 ("BF.RESERVE", key, "0.01", chance.choice((5, 500)), *window), ("BF.RESERVE", key, "0.01", 10, "NONSCALING", "WINDOW", LONG),
-                ("BF.RESERVE", key, "0.01", 10, *window, "EX", 1000)))
-            self.client.pipeline([request])
-            if chance.random() < 0.02:
-                self.client.call("DEL", key)
-            if chance.random() < 0.01:
-                self.client.pipeline([("RENAME", key, "k%d" % chance.randrange(12))])
+                ("BF.RESERVE", key, "0.01", 10, *window, "EX", 1000))
 
     def test_a_replica_has_the_same_filters_and_so_has_one_that_comes_later(self):
         chance = random.Random(SEED)
-        self.churn(chance, 1500)
+        self.churn(chance, 1500, self.requests)
         self.assert_same()
         has = self.fill(self.client)
         # It gets the filters in a file, and goes on with them as the others do.
         self.add_replica()
-        self.churn(chance, 1500)
+        self.churn(chance, 1500, self.requests)
         for key in has:
             self.client.call("BF.MADD", key, *range(3000))
         self.assert_same()
@@ -334,20 +290,7 @@ class ReplicationTest(WindowTest):
         self.assertGreater(self.readers[0].call("TTL", "k"), 900)
 
     def test_known_items_are_not_sent(self):
-        self.client.call("BF.RESERVE", "k", "0.000001", 100_000, "WINDOW", LONG)
-        self.client.call("BF.MADD", "k", *range(10_000))
-        # A master pings its replicas now and then.
-        self.client.call("CONFIG", "SET", "repl-ping-replica-period", 3600)
-        self.assert_same()
-        before = self.offset()
-        for begin in range(0, 10_000, 100):
-            self.client.call("BF.MADD", "k", *range(begin, begin + 100))
-        self.client.call("BF.ADD", "k", 7)
-        self.assertLess(self.offset() - before, 200)
-        # Of a hundred items one is new, and it alone is sent.
-        self.client.call("BF.MADD", "k", *range(99), "new")
-        self.assertLess(self.offset() - before, 300)
-        self.assert_same()
+        self.assert_known_items_are_not_sent("WINDOW", LONG)
 
     def test_a_replica_takes_over(self):
         has = self.fill(self.client)
@@ -373,11 +316,8 @@ class ReplicationTest(WindowTest):
         self.assert_same()
 
 
-class MovingTest(WindowTest):
-    def setUp(self):
-        super().setUp()
-        self.daemon = self.start_sepald("--maxmemory", "1gb")
-        self.theirs, self.ours = self.client_of(self.start()), self.client_of(self.daemon)
+class MovingTest(Moves, WindowTest):
+    lasting = "time"
 
     def check_same(self, source, target, has):
         self.check(target, has)
@@ -389,22 +329,6 @@ class MovingTest(WindowTest):
             self.assertEqual(target.call("BF.DEBUG", key), source.call("BF.DEBUG", key), key)
             some = ["%s/%d" % (what, i) for what in (key, "more", "absent") for i in range(3000)]
             self.assertEqual(target.call("BF.MEXISTS", key, *some), source.call("BF.MEXISTS", key, *some), key)
-
-    def test_by_dump_and_restore(self):
-        for source, target in ((self.ours, self.theirs), (self.theirs, self.ours)):
-            has = self.fill(source)
-            for key in has:
-                self.assertEqual(target.call("RESTORE", key, 0, source.call("DUMP", key), "REPLACE"), b"OK", key)
-            self.check_same(source, target, has)
-            for client in (source, target):
-                client.call("FLUSHALL")
-
-    def test_migrate_from_redis(self):
-        has = self.fill(self.theirs)
-        self.theirs.call("EXPIRE", "time", 1000)
-        self.assertEqual(self.theirs.call("MIGRATE", "127.0.0.1", self.daemon.port, "", 0, 30_000, "COPY", "KEYS", *has), b"OK")
-        self.assertGreater(self.ours.call("TTL", "time"), 900)
-        self.check_same(self.theirs, self.ours, has)
 
     def test_a_filter_forgets_where_it_has_moved_to(self):
         for source, target in ((self.ours, self.theirs), (self.theirs, self.ours)):

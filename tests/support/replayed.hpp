@@ -16,6 +16,7 @@
 
 #include "journal_files.hpp"
 #include "storage_fixture.hpp"
+#include "support/file_text.hpp"
 #include "support/values.hpp"
 
 namespace sepal::test {
@@ -67,10 +68,6 @@ inline std::unique_ptr<Replayed> replay(const JournalFiles& journal, storage::Re
     replayed->error = report.error();
   }
   return replayed;
-}
-
-inline bool mentions(const Error& error, const std::string& what) {
-  return error.detail.find(what) != std::string::npos;
 }
 
 // A filter whose items have one frame each.

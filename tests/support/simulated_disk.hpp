@@ -311,6 +311,8 @@ class SimulatedDisk final : public storage::Disk {
   };
   struct SimulatedLock final : storage::DirectoryLock {
     Result<void> note(std::string_view) override { return {}; }
+    Result<void> check() override { return {}; }
+    Result<bool> take_replacement(const IsOwn&) override { return false; }
     std::shared_ptr<int> token = std::make_shared<int>(0);
   };
 

@@ -55,6 +55,9 @@ struct Route {
   std::function<Response(const Request&)> answer;
 };
 
+// Whether `bind` is an address, as a start demands. Errors: io, with a sentence.
+Result<void> check_address(const std::string& bind);
+
 // Synchronised, except start and stop, which only the thread that made the server may call.
 class Server {
  public:

@@ -21,11 +21,11 @@ inline constexpr std::uint64_t file_bytes_max = std::uint64_t{4} << 20;
 
 // What an operator wants to know of the server's certificate.
 struct Certificate {
-  std::string subject;    // "CN = example.org"
-  std::string serial;     // hex digits
-  std::string not_after;  // RFC 3339: "2026-11-25T03:00:00Z"
-  bool valid_now = true;  // by the clock of this machine
-  // Seconds since 1970.
+  std::string subject;     // "CN = example.org"
+  std::string serial;      // hex digits
+  std::string not_before;  // RFC 3339: "2026-11-25T03:00:00Z"
+  std::string not_after;   // likewise
+  // The same, in seconds since 1970; 0 if it is no time.
   std::int64_t starts_at = 0;
   std::int64_t ends_at = 0;
 };

@@ -274,9 +274,5 @@ extern const std::span<const KindRow* const> kinds;
 [[nodiscard]] const KindRow* row_of_image(std::span<const std::byte> bytes);
 // The row whose payload begins like this; null when there is none.
 [[nodiscard]] const KindRow* row_of_payload(std::span<const std::byte> payload);
-// All kinds in their order, for people: "filters and strings". `before` gives what stands before each;
-// nothing: the kind is left out.
-[[nodiscard]] std::string words_of_kinds(
-    const std::function<std::optional<std::string>(const KindRow& row)>& before = {});
 
 }  // namespace sepal::value

@@ -1,5 +1,5 @@
 // What the figures of a filter mean: its state, why, and what to do. No part of the document is touched here.
-import { count, duration, oneIn } from "./figures.js";
+import { count, duration, oneIn, timeAt } from "./figures.js";
 import { quoted, shownText } from "./key.js";
 
 // As the server judges them (docs/operations/watch.md, "States of filters"), the worst first.
@@ -23,26 +23,32 @@ function rounded(number) {
   return Math.ceil(number / unit) * unit;
 }
 
-// `window` is null for a filter that never forgets: { seconds, generations }, with null for the seconds of "the last items".
+// `window` is null for a filter that never forgets: { seconds, generations, refresh }, with null for the seconds of "the last items".
 export function reserveLine(key, rate, items, expansion, window = null) {
   const growth = window?.seconds === null || (expansion === 2) ? "" : expansion === 0 ? " NONSCALING" : ` EXPANSION ${expansion}`;
-  const tail = window === null ? "" : (window.seconds === null ? " LAST" : ` WINDOW ${window.seconds}`) + (window.generations === 4 ? "" : ` GENERATIONS ${window.generations}`);
+  const tail = window === null ? "" : (window.seconds === null ? " LAST" : ` WINDOW ${window.seconds}`) + (window.generations === 4 ? "" : ` GENERATIONS ${window.generations}`) + (window.refresh ? " REFRESH" : "");
   return `BF.RESERVE ${key} ${rate} ${items}${growth}${tail}`;
 }
 
+// A filter that takes the place of another one has no deadline of its own.
+const keepDeadline = (filter) => (filter.deadline_time_seconds === null ? [] : [{ text: `Let it expire when the old one would have, ${timeAt(filter.deadline_time_seconds)}:`, code: `PEXPIREAT ${quoted(filter)} ${Math.round(1000 * filter.deadline_time_seconds)}` }]);
+
 // Keys of another database than 0 are meant there.
 const inDatabase = (filter) => (filter.database === 0 ? [] : [{ text: `The key is in database ${filter.database}:`, code: `SELECT ${filter.database}` }]);
-const swap = (filter, next) => ({ text: "Put the new one in the place of the old one. The old filter is deleted:", code: `RENAME ${next} ${quoted(filter)}` });
+const swap = (filter, next) => [{ text: "Put the new one in the place of the old one, whose key alone your clients use from then on. The old filter is deleted:", code: `RENAME ${next} ${quoted(filter)}` }, ...keepDeadline(filter)];
 
-// The steps that replace a filter that deletes by a larger one.
+// The steps that replace a filter that deletes by a larger one. CF.INSERT: with CF.INSERTNX an item that looks like another one would not be
+// stored, and the removal of the other would deny it. A copy too many costs queries only.
 function cuckooReplacement(filter) {
   const next = quoted(filter, ":next");
   const items = rounded(2 * Math.max(filter.items, filter.capacity));
+  const options = `${filter.expansion === 0 ? " EXPANSION 0" : ""}${filter.false_positive_rate_asked === null ? "" : ` ERROR ${filter.false_positive_rate_asked}`}`;
   return [
     ...inDatabase(filter),
-    { text: "Reserve a larger filter beside it:", code: `CF.RESERVE ${next} ${items}${filter.false_positive_rate_asked === null ? "" : ` ERROR ${filter.false_positive_rate_asked}`}` },
-    { text: "Let your clients add to both and remove from both: BF.MIRROR is for Bloom filters. Add the items from your own source to the new key, with CF.INSERTNX.", code: "" },
-    swap(filter, next),
+    { text: "Reserve a larger filter beside it:", code: `CF.RESERVE ${next} ${items}${options}` },
+    { text: "Let your clients add to both and remove from both: BF.MIRROR is for Bloom filters.", code: "" },
+    { text: "Add the items from your own source to the new key, with CF.INSERT. Items that have come since are in it twice then: when one is removed later, the filter may go on to say 1 for it.", code: "" },
+    ...swap(filter, next),
   ];
 }
 
@@ -58,14 +64,14 @@ function replacement(filter) {
   const { mirror } = filter;
   if (mirror?.role === "target") return [];
   const next = mirror ? quoted(otherOf(filter)) : quoted(filter, ":next"), key = quoted(filter);
-  const commit = { text: "When your program has sent every item of its source, swap the two:", code: `BF.MIRROR ${key} COMMIT` };
-  if (mirror?.state === "whole") return [...inDatabase(filter), OWN_SOURCE(next), commit];
+  const commit = [{ text: "When your program has sent every item of its source, swap the two:", code: `BF.MIRROR ${key} COMMIT` }, ...keepDeadline(filter)];
+  if (mirror?.state === "whole") return [...inDatabase(filter), OWN_SOURCE(next), ...commit];
   return [
     ...inDatabase(filter),
     ...(mirror ? [{ text: "End the broken mirror. This deletes its target, which lacks items:", code: `BF.MIRROR ${key} ABORT` }] : []),
-    { text: "Reserve a larger filter beside it:", code: reserveLine(next, filter.false_positive_rate_asked, largerThan(filter), filter.expansion) },
+    { text: "Reserve a larger filter beside it:", code: reserveLine(next, filter.false_positive_rate_asked, largerThan(filter), filter.state === "grown" ? 2 : filter.expansion) },
     { text: "From now on, the server adds new items to both. The new one also gets what this one refuses:", code: `BF.MIRROR ${key} ${next}` },
-    OWN_SOURCE(next), commit,
+    OWN_SOURCE(next), ...commit,
   ];
 }
 
@@ -82,12 +88,13 @@ export function memoryStep(memory, more) {
     : { text: "Remove keys that are not needed, or give the machine more memory.", code: "" };
 }
 
-// It has to grow, and its next layer would take more memory than is left.
+// It has to grow, and would take more memory than is left.
 export const lacksMemory = (filter) => filter.growth_limit === "memory";
-// More than its next layer takes, in bytes: half of the rate takes less than twice as much for each item.
-export const nextLayerBytes = (filter) => 2 * filter.expansion * filter.memory_bytes;
+// More than its growth takes, in bytes: half of the rate takes less than twice as much for each item. A cuckoo filter grows by parts, to
+// twice its size.
+export const growthBytes = (filter) => (filter.kind === "cuckoo" ? 1 : 2 * filter.expansion) * filter.memory_bytes;
 
-const growthOf = (filter) => (lacksMemory(filter) ? "It has to grow, and its next layer would take more memory than is left"
+const growthOf = (filter) => (lacksMemory(filter) ? "It has to grow, and would take more memory than is left"
   : filter.growth_limit === "layers" ? "It has grown to as many layers as it may have" : "It does not grow");
 const ADD_AGAIN = "add the refused items again";
 const NOTHING = "Nothing has to be done.";
@@ -95,11 +102,11 @@ const NOTHING = "Nothing has to be done.";
 // Of a filter that grows, and will not get the memory. `answers`: what can be said of its answers.
 function adviseMemory(filter, answers, memory) {
   const full = filter.state === "full";
-  const room = full ? "its room is used up" : `it has room for ${count(Math.max(0, filter.capacity - filter.items))} more items`;
+  const room = full ? (filter.kind === "cuckoo" ? "parts of it have no room" : "its room is used up") : `it has room for ${count(Math.max(0, filter.capacity - filter.items))} more items`;
   return {
     why: `${growthOf(filter)}. Now ${room}${full ? ": it refuses new items." : ". Then it refuses new items."} ${answers}`,
     what: full ? `Let it have more memory. Then ${ADD_AGAIN}.` : "Let it have more memory in time.",
-    steps: [memoryStep(memory, nextLayerBytes(filter))],
+    steps: [memoryStep(memory, growthBytes(filter))],
   };
 }
 
@@ -108,8 +115,8 @@ function adviseCuckoo(filter) {
   const rate = filter.false_positive_rate_now === 0 ? "" : ` It wrongly answers 1 for ${filter.false_positive_rate_asked === null ? "" : "at most "}${oneIn(filter.false_positive_rate_now)} absent items${filter.false_positive_rate_asked === null ? "" : `; ${oneIn(filter.false_positive_rate_asked)} was asked for`}.`;
   if (inTrouble(state))
     return {
-      why: `${growthOf(filter)}, and has ${count(filter.items)} items and room for ${count(filter.capacity)}.${state === "full" ? " It refuses new items until some are removed." : " Then it refuses new items."}${rate}`,
-      what: `Remove items that are not needed any more, or replace it by a larger filter.${state === "full" ? ` Then ${ADD_AGAIN}.` : ""}`,
+      why: `${growthOf(filter)}, and has ${count(filter.items)} items and room for ${count(filter.capacity)}.${state === "full" ? " It refuses new items until some are removed, and says that they are not there." : " Then it refuses new items."}${rate}`,
+      what: `Remove items that are in it and are not needed any more (to remove another one may take an item away that looks like it), or replace it by a larger filter.${state === "full" ? ` Then ${ADD_AGAIN}.` : ""}`,
       steps: cuckooReplacement(filter),
     };
   const has = filter.items === 0 ? "It has no items." : `It has ${count(filter.items)} items, copies included.`;
@@ -122,23 +129,29 @@ function adviseCuckoo(filter) {
   };
 }
 
-function windowReplacement(filter) {
-  const window = filter.window, next = quoted(filter, ":next");
-  const time = window.window_seconds === null ? "LAST" : `WINDOW ${window.window_seconds}`;
-  const generations = window.generations;
-  const growth = window.window_seconds === null || filter.expansion === 2 ? "" : filter.expansion === 0 ? " NONSCALING" : ` EXPANSION ${filter.expansion}`;
-  const items = rounded(2 * Math.max(filter.items, window.capacity));
+// `ahead`: a clock that was ahead is the reason, and not the size.
+function windowReplacement(filter, ahead = false) {
+  const { window_seconds: seconds, generations, refresh, capacity } = filter.window, next = quoted(filter, ":next");
+  const items = ahead ? capacity : rounded(2 * Math.max(filter.items, capacity));
   return [
     ...inDatabase(filter),
-    { text: "Reserve a larger filter beside it:", code: `BF.RESERVE ${next} ${filter.false_positive_rate_asked} ${items}${growth} ${time}${generations === 4 ? "" : ` GENERATIONS ${generations}`}${window.refresh ? " REFRESH" : ""}` },
-    { text: "Let your clients add to both for one window: BF.MIRROR does not know filters that forget.", code: "" },
-    swap(filter, next),
+    { text: ahead ? "Reserve a filter like it beside it:" : "Reserve a larger filter beside it:", code: reserveLine(next, filter.false_positive_rate_asked, items, filter.expansion, { seconds, generations, refresh }) },
+    { text: "Let your clients add to both and ask both for one window: BF.MIRROR does not know filters that forget. The old one may refuse items still.", code: "" },
+    ...swap(filter, next),
   ];
 }
 
-function adviseWindow(filter) {
-  const { state } = filter;
+// When the newest generation began, if that is in the future: then no next one begins until the clock has come so far. Else null.
+function beginAhead({ window }, now) {
+  const begin = window.by_generation[0].begin;
+  return begin !== null && begin > now ? begin : null;
+}
+
+function adviseWindow(filter, now) {
+  const { state } = filter, ahead = beginAhead(filter, now);
   const has = filter.items === 0 ? "It remembers no items." : `It remembers ${count(filter.items)} items. It wrongly says "maybe" for ${oneIn(filter.false_positive_rate_now)} absent items; ${oneIn(filter.false_positive_rate_asked)} was asked for.`;
+  if (state === "full" && ahead !== null)
+    return { why: `${growthOf(filter)}, and its newest generation is full. This generation began in the future, on ${timeAt(ahead)}, because the clock was ahead when an item came. So it refuses new items, and forgets none, until the clock has passed that. ${has}`, what: `See that the server's clock is right now: it shows ${timeAt(60 * Math.floor(now / 60))}. Then replace the filter by a new one, and ${ADD_AGAIN}.`, steps: windowReplacement(filter, true) };
   if (state === "full")
     return { why: `${growthOf(filter)}, and its newest generation is full: it refuses new items until the next one begins. ${has}`, what: `Wait for the next generation, or replace it by a larger filter. Then ${ADD_AGAIN}.`, steps: windowReplacement(filter) };
   if (state === "overfilled")
@@ -164,9 +177,9 @@ function adviseBloom(filter) {
   const room = `It has about ${count(filter.items_estimated)} different items, and room for ${count(filter.capacity)}.`;
   const errs = `It wrongly says "maybe" for ${oneIn(filter.false_positive_rate_now)} absent items; ${oneIn(filter.false_positive_rate_asked)} was asked for.`;
   if (state === "overfilled")
-    return { why: `${errs} ${room}`, what: "A larger filter brings the rate back. No item is lost meanwhile: a filter never forgets, it only says \"maybe\" too often.", steps: replacement(filter) };
+    return { why: `${errs} ${room}${filter.items < 0.9 * filter.items_estimated ? ` Only ${count(filter.items)} were added one by one: the others came with a merge, for example.` : ""}`, what: "A larger filter brings the rate back. No item is lost meanwhile: a filter never forgets, it only says \"maybe\" too often.", steps: replacement(filter) };
   if (state === "full")
-    return { why: `${growthOf(filter)}, and its room for ${count(filter.capacity)} items is used up: it refuses new items. Its answers are as right as was asked for.`, what: `Replace it by a larger filter${filter.mirror?.state === "whole" ? "" : `, and ${ADD_AGAIN}`}.`, steps: replacement(filter) };
+    return { why: `${growthOf(filter)}, and its room for ${count(filter.capacity)} items is used up: it refuses new items, and says that they are not there. Its other answers are as right as was asked for.`, what: `Replace it by a larger filter${filter.mirror?.state === "whole" ? "" : `, and ${ADD_AGAIN}`}.`, steps: replacement(filter) };
   if (state === "mirror_broken")
     return { why: `Adds to this filter go on. ${room}`, what: "Begin again with a larger target.", steps: replacement(filter) };
   if (state === "filling")
@@ -182,13 +195,13 @@ function adviseBloom(filter) {
   };
 }
 
-// { why, what, steps: [{ text, code }] }. `memory`: that of /api/server.
-export function advise(filter, memory) {
+// { why, what, steps: [{ text, code }] }. `server`: what /api/server answers.
+export function advise(filter, { memory, time_seconds: now }) {
   if ((filter.state === "full" || filter.state === "filling") && lacksMemory(filter)) {
     const answers = deletes(filter) ? "" : `It wrongly says "maybe" for ${oneIn(filter.false_positive_rate_now)} absent items; ${oneIn(filter.false_positive_rate_asked)} was asked for.`;
     return adviseMemory(filter, answers + mirrorOf(filter), memory);
   }
-  if (filter.kind === "window") return adviseWindow(filter);
+  if (filter.kind === "window") return adviseWindow(filter, now);
   if (deletes(filter)) return adviseCuckoo(filter);
   const advice = adviseBloom(filter);
   const fromSource = filter.mirror?.role === "target" && inTrouble(filter.state) ? { what: `Choose the source, ${shownText(otherOf(filter))}, to see what to do.` } : {};

@@ -10,7 +10,7 @@ function linksOf(filter) {
   if (!filter.mirror) return facts;
   const other = otherOf(filter), { role, state, reason, items_mirrored: items } = filter.mirror;
   const link = other.key === null ? shownKey(other) : make("a", { href: `#filter=${idOf(other)}` }, shownKey(other));
-  return [...facts, [role === "source" ? "Mirrored to" : "Mirror of", link], ["The mirror is", reason ? `${state}: ${reason}` : state], ["Items mirrored", exact(items)]];
+  return [...facts, [role === "source" ? "Mirrored to" : "Mirror of", link], ["The mirror is", reason ? `${state}: ${reason}` : state], ["New items of the source since it began", exact(items)]];
 }
 
 function windowFactsOf(filter) {
@@ -30,9 +30,11 @@ function windowFactsOf(filter) {
   return facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)));
 }
 
+const LIMITED = { memory: "would grow, but there is no memory for it: refuses items", layers: "has as many layers as it may have: refuses items" };
+
 export function factsOf(filter) {
   if (filter.kind === "window") return windowFactsOf(filter);
-  const forecast = filter.items >= filter.capacity ? "it is" : filter.seconds_until_full === null ? "not foreseen" : `in ${duration(filter.seconds_until_full)}`;
+  const forecast = filter.state === "overfilled" ? "it has more items than it was made for" : filter.items >= filter.capacity ? "it is" : filter.seconds_until_full === null ? "not foreseen" : `in ${duration(filter.seconds_until_full)}`;
   const bloom = filter.kind === "bloom";
   const own = filter.kind === "cuckoo";
   const facts = [
@@ -42,7 +44,7 @@ export function factsOf(filter) {
     ["Asked for", filter.false_positive_rate_asked === null ? "none" : `${percent(filter.false_positive_rate_asked)} (${oneIn(filter.false_positive_rate_asked)})`],
     [bloom ? "Bits set" : "Slots taken", percent(filter.fill)],
     ["Memory", bytes(filter.memory_bytes)], ["Bits of memory an item", filter.items === 0 ? "none yet" : (8 * filter.memory_bytes / filter.items).toFixed(1)],
-    ["When full", filter.expansion === 0 || filter.growth_limit ? "refuses items" : own ? "grows, cell by cell" : `grows, times ${filter.expansion}`],
+    ["When full", filter.expansion === 0 ? "refuses items" : filter.growth_limit ? LIMITED[filter.growth_limit] ?? "refuses items" : own ? "grows, cell by cell" : `grows, times ${filter.expansion}`],
     bloom ? ["Full", forecast] : null,
     ...linksOf(filter),
   ].filter(Boolean);

@@ -102,10 +102,10 @@ at("only").addEventListener("change", () => { rows.only = at("only").value; rows
 
 // --- one filter
 
-let memory = null;  // of the server, when it was last asked
+let server = null;  // what /api/server answered last
 
 function adviceOf(filter) {
-  const { why, what, steps } = advise(filter, memory);
+  const { why, what, steps } = advise(filter, server);
   const { tone, word } = STATES[filter.state];
   return make("div", { class: `advice ${tone}` }, stateMark(word, tone), make("p", {}, why), make("p", {}, what),
     steps.length ? make("ol", {}, ...steps.map((step) => make("li", {}, step.text, ...(step.code ? [" ", ...copied(step.code)] : [])))) : null);
@@ -134,7 +134,7 @@ async function askFilter() {
   if (chosen === "") return;
   const asked = chosen, cut = asked.indexOf("/");
   try {
-    memory ??= (await ask("/api/server")).memory;
+    server ??= await ask("/api/server");
     const filter = await ask(`/api/filter?database=${asked.slice(0, Math.max(0, cut))}&key=${asked.slice(cut + 1)}`);
     if (asked === chosen) showFilter(filter);
   } catch (error) {
@@ -184,8 +184,7 @@ addEventListener("hashchange", choose);
 // --- all of it
 
 repeat(() => attempt(async () => {
-  const server = await ask("/api/server");
-  memory = server.memory;
+  server = await ask("/api/server");
   showServer(server);
   showFilters(await ask("/api/filters"), server);
   await askFilter();

@@ -2,7 +2,7 @@
 import { at } from "./ask.js";
 import { bar, make, spark, stateMark, table } from "./draw.js";
 import { bytes, count, duration, exact, percent, shortTime } from "./figures.js";
-import { HANDSHAKES, REASONS } from "./trouble.js";
+import { areMany, HANDSHAKES, REASONS, recently } from "./trouble.js";
 
 const RATES_MAX = 150;  // points of the load, five minutes
 
@@ -43,9 +43,9 @@ function journalCard(journal) {
 
 function saveCard(save) {
   const tone = save.ok ? "good" : "bad";
-  return card("Save", save.running ? `running, ${percent(save.progress_ratio)}` : save.saves > save.saves_failed ? `${duration(save.age_seconds)} ago` : "none yet",
-    [`${count(save.changes_unsaved)} changes since the last one`, save.interval_seconds ? `if there are changes, one after ${duration(save.interval_seconds)}` : "none by a timer: save_interval is 0", save.ok ? "" : `The last save failed: ${save.error}`],
-    null, tone, save.ok ? "" : "failed");
+  return card(save.ok ? "Save" : "Last good save", save.running ? `running, ${percent(save.progress_ratio)}` : save.saves > save.saves_failed ? `${duration(save.age_seconds)} ago` : "none yet",
+    [`${count(save.changes_unsaved)} ${save.changes_unsaved === 1 ? "change" : "changes"} not saved yet`, save.interval_seconds ? `if there are changes, one after ${duration(save.interval_seconds)}` : "none by a timer: save_interval is 0", save.ok ? "" : `The last save failed: ${save.error}`],
+    null, tone, save.ok ? "" : "the last failed");
 }
 
 const sumOf = (numbers) => Object.values(numbers).reduce((sum, number) => sum + number, 0);
@@ -54,7 +54,7 @@ const texts = (pairs) => pairs.map((pair) => pair.join(": "));
 
 const REFUSED = {
   full: "filter full", mirrored: "full, but its mirror's target has them", layers: "as many layers as there may be", memory: "no memory", keys: "as many keys as there may be",
-  journal: "not recorded in the journal",
+  journal: "the journal refuses changes",
 };
 
 function rejectionCard({ recent, rejections, tls_handshakes_failed: handshakes, errors }) {
@@ -63,7 +63,7 @@ function rejectionCard({ recent, rejections, tls_handshakes_failed: handshakes, 
   const list = texts(counted(errors, (word) => word)), rejected = sumOf(rejections) + sumOf(handshakes);
   const earlier = rejected > sumOf(recent.rejections) + sumOf(recent.tls_handshakes_failed) ? `${count(rejected)} rejected, ` : "";
   // The number of the only reason is above it.
-  return card("Refused, last minutes", count(number),
+  return card(`Refused ${recently(recent)}`, count(number),
     [...(reasons.length === 1 && number > 0 ? [reasons[0][0]] : texts(reasons)),
       recent.error_replies > 0 ? `${count(recent.error_replies)} error ${recent.error_replies === 1 ? "reply" : "replies"}; each item of a request can have one` : "no error replies",
       `since the start: ${earlier}${list.length ? `error replies ${list.join(", ")}` : "no error replies"}`],
@@ -85,10 +85,11 @@ function showSlowest({ commands }) {
 
 function clientsCard(now) {
   const mirrors = now.mirrors.length, broken = now.mirrors.filter((mirror) => mirror.state === "broken").length;
+  const tone = broken || now.connections >= now.connections_max ? "bad" : areMany(now.connections, now.connections_max) ? "warn" : "good";
   return card("Clients and keys", `${count(now.connections)} ${now.connections === 1 ? "client" : "clients"}`,
     [`of at most ${count(now.connections_max)}`, `${count(now.keys)} keys, ${now.keys_with_deadline ? count(now.keys_with_deadline) : "none"} with a deadline`,
       mirrors ? `${exact(mirrors)} ${mirrors === 1 ? "mirror" : "mirrors"}${broken ? `, ${exact(broken)} broken` : ", whole"}` : ""],
-    null, broken ? "bad" : "good", broken ? "look here" : "");
+    null, tone, tone === "good" ? "" : "look here");
 }
 
 export function showServer(now) {

@@ -96,6 +96,19 @@ void warn_of_open_port(const settings::Settings& settings, bool is_open, std::ui
   }
 }
 
+// What an operator has set for safety, and what has no effect.
+void warn_of_unused_settings(const settings::Settings& settings, const command::Users& users) {
+  const tls::Options& tls = settings.tls;
+  if (!settings::uses_tls(settings) && !(tls.certificate_file.empty() && tls.key_file.empty()))
+    log::warn("certificate_not_used", "there is a certificate, but no port speaks TLS",
+              {{"advice", "set tls_port, or http_tls = \"yes\", or remove tls_cert_file and tls_key_file"}});
+  const std::string& password = settings.runtime.password;
+  if (!settings.acl_file.empty() && !password.empty() &&
+      !(users.standard().needs_password() && users.standard().accepts(password)))
+    log::warn("requirepass_not_used", "requirepass is not used: the ACL file has a line for the user default",
+              {{"file", settings.acl_file}, {"advice", "remove requirepass, or that line"}});
+}
+
 // What a report of a crash says about the settings.
 void prepare_crash_settings(const settings::Settings& settings) {
   std::string lines;
@@ -103,7 +116,7 @@ void prepare_crash_settings(const settings::Settings& settings) {
   set_crash_settings(lines);
 }
 
-// `error` came from opening the data directory.
+// `error` came from opening or loading the data directory.
 Error with_advice_about_directory(const Error& error) {
   std::string_view advice;
   if (error.code == Errc::in_use) advice = " with --dir";
@@ -301,11 +314,12 @@ Result<void> Daemon::listen() {
     facts_.tls_port = settings_.server.tls_port;
   }
   // A reload changes the users, which are there since the services were made.
-  stop_signal_.at_hang_up([this] { return reload_.reload(); });
+  stop_signal_.at_hang_up([this](const std::string& log_error) { return reload_.reload(log_error); });
   listeners_ = listeners_of(settings_.server, facts_.port);
   log::info("listening", "listening", {{"address", listening_text(listeners_)}});
   note_listeners();
   warn_of_open_port(settings_, is_open, facts_.port);
+  warn_of_unused_settings(settings_, *serving_->services.users);
   if (has_http())
     log::info("listening_for_http", "listening for HTTP",
               {{"bind", settings_.http.bind},
@@ -346,7 +360,7 @@ Result<void> Daemon::load() {
   const auto report = loader.load(*data_);
   // A stop during the load is no error: wait_for_stop() returns at once.
   if (stop_signal_.requested()) return {};
-  if (!report) return report.error();
+  if (!report) return with_advice_about_directory(report.error());
   if (!report->name.empty())
     log::info("loaded", "loaded",
               {{"keys", report->value_count},
@@ -358,7 +372,7 @@ Result<void> Daemon::load() {
   const std::uint64_t changes_loaded = persistence_.changes();
   const auto replayed = persistence_.replay(loader, *report);
   if (stop_signal_.requested()) return {};
-  if (!replayed) return replayed.error();
+  if (!replayed) return with_advice_about_directory(replayed.error());
   const storage::Saver::Loaded loaded{
       .at = facts_.started_wall, .journal_position = report->journal_position, .changes = changes_loaded};
   if (auto begun = begin_service(loaded, *replayed); !begun) return begun;

@@ -79,12 +79,20 @@ class Daemon final : private command::ServerControl {
   [[nodiscard]] const command::ServerFacts& facts() const override { return facts_; }
   [[nodiscard]] command::ProcessUsage usage() const override;
   [[nodiscard]] command::BackgroundStatus background() const override;
+  [[nodiscard]] command::ReloadStatus reload_status() const override { return reload_.status(); }
   void give_memory_back() override { background_.give_memory_back(); }
   void request_stop(command::StopMode mode) override { stop_signal_.request(mode); }
   std::uint64_t clients_possible() override;
   Result<void> rewrite_config_for(std::uint64_t id) override;
   void log_from_script(script::LogLevel level, std::string_view text) override {
     client_log_.script(level, text);
+  }
+  void log_busy_script(const command::ClientState& client, std::string_view command,
+                       std::chrono::nanoseconds duration) override {
+    client_log_.busy_script(client, command, duration);
+  }
+  void log_busy_script_ended(const command::ClientState& client, std::chrono::nanoseconds duration) override {
+    client_log_.busy_script_ended(client, duration);
   }
   void log_scripts_full(std::uint64_t bytes_max) override;
   void log_failed_login(const command::ClientState& client, std::string_view user) override {

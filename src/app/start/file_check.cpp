@@ -1,6 +1,7 @@
 #include "app/start/file_check.hpp"
 
 #include <sepal/command/users/users.hpp>
+#include <sepal/http/server.hpp>
 #include <sepal/settings/acl_file.hpp>
 #include <sepal/tls/context.hpp>
 
@@ -30,8 +31,10 @@ Result<void> check_files(const settings::Settings& settings) {
   if (auto there = require_user(settings.user); !there) return there;
   if (auto read = check_users(settings.acl_file); !read) return read;
   if (auto read = check_tls(settings); !read) return read;
-  return settings.import_directory.empty() ? Result<void>()
-                                           : require_import_folder(settings.import_directory);
+  if (!settings.import_directory.empty())
+    if (auto apart = check_import_folder(settings.import_directory, settings.data_directory); !apart)
+      return apart;
+  return settings.http.port == 0 ? Result<void>() : http::check_address(settings.http.bind);
 }
 
 }  // namespace sepal::app

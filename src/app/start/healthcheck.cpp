@@ -54,8 +54,11 @@ Error unreachable(const Listener& listener, const std::string& reason) {
 Error failed_call(const Listener& listener, int error_number) {
   // A socket with a time limit reports its end as a lack of data.
   const bool late = error_number == EAGAIN || error_number == EINPROGRESS;
-  return unreachable(listener, late ? "no answer within " + std::to_string(patience.tv_sec) + " seconds"
-                                    : std::generic_category().message(error_number));
+  const bool closed = error_number == EACCES && !listener.path.empty();
+  return unreachable(listener,
+                     late ? "no answer within " + std::to_string(patience.tv_sec) + " seconds"
+                          : std::generic_category().message(error_number) +
+                                (closed ? "; run the check as root or as the user of the server" : ""));
 }
 
 Result<Descriptor> connected(const Listener& listener, const sockaddr* address, socklen_t length) {
@@ -173,7 +176,13 @@ Result<std::string> last_line(const Listener& listener, Line& line, const std::s
     if (!received || *received == 0) break;
     text.append(piece.data(), *received);
   }
-  if (text.empty()) return unreachable(listener, "it closed the connection without an answer");
+  if (text.empty()) {
+    const bool may_speak_tls = !listener.tls && listener.path.empty();
+    return unreachable(
+        listener,
+        std::string("it closed the connection without an answer") +
+            (may_speak_tls ? " (if it speaks TLS: --dir with its data directory, or --tls-port)" : ""));
+  }
   while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
   return text.substr(text.rfind('\n') + 1);
 }
@@ -191,19 +200,33 @@ Result<std::string> ask(const Listener& listener, const std::string& password) {
   return second ? second : first;
 }
 
+struct Asked {
+  std::vector<Listener> listeners;
+  std::string reason;  // why they are those of the settings, although no flag names them; may be empty
+};
+
+// The notes of the server may be closed to the user of the check.
+std::string reason_for_settings(const settings::Settings& settings, const Error& unread) {
+  const std::string denied = std::generic_category().message(EACCES);
+  if (!unread.detail.ends_with(denied)) return " (asked because of this: " + unread.detail + ")";
+  return " (asked because " + settings.data_directory + "/LOCK cannot be read: " + denied +
+         "; run the check as root or as the user of the server)";
+}
+
 // A flag is the operator's own word. The notes of the server are newer than a file, and know the flags of the
 // server.
-std::vector<Listener> listeners_to_ask(const settings::Settings& settings) {
-  std::vector<Listener> listeners;
+Asked listeners_to_ask(const settings::Settings& settings) {
+  Asked asked;
   if (!settings.address_is_flag) {
     const auto disk = storage::make_posix_disk();
     // Another user's directory cannot be read, for example. Then the settings say where the server listens.
-    if (const auto notes = storage::read_notes(*disk, settings.data_directory); notes) {
-      for (const std::string& note : *notes)
-        if (auto listener = listener_of(note)) listeners.push_back(std::move(*listener));
-    }
+    const auto notes = storage::read_notes(*disk, settings.data_directory);
+    if (!notes) asked.reason = reason_for_settings(settings, notes.error());
+    for (const std::string& note : notes ? *notes : std::vector<std::string>())
+      if (auto listener = listener_of(note)) asked.listeners.push_back(std::move(*listener));
   }
-  return listeners.empty() ? listeners_of(settings.server, settings.server.port) : listeners;
+  if (asked.listeners.empty()) asked.listeners = listeners_of(settings.server, settings.server.port);
+  return asked;
 }
 
 // Without this the check would ask at the usual port, or at that of a server that was killed. Another server
@@ -233,19 +256,21 @@ Health health_of(std::string_view reply) {
 Result<std::string> check_health(const settings::Settings& settings) {
   if (auto used = require_use(settings); !used) return used.error();
   std::optional<Error> first;
-  for (const Listener& listener : listeners_to_ask(settings)) {
+  const Asked asked = listeners_to_ask(settings);
+  for (const Listener& listener : asked.listeners) {
     const auto reply = ask(listener, settings.runtime.password);
     if (reply) {
       const Health health = health_of(*reply);
-      std::string text = shown(listener) + ": " + std::string(health.meaning);
+      std::string text = shown(listener) + ": " + std::string(health.meaning) + asked.reason;
       return health.good ? Result<std::string>(std::move(text)) : fail(Errc::io, std::move(text));
     }
     if (reply.error().code == asked_for_certificate)
-      return shown(listener) + ": it runs, and asks for a certificate";
-    if (!first) first = reply.error();
+      return shown(listener) + ": it runs, and asks for a certificate" + asked.reason;
+    if (!first) first = fail(reply.error().code, reply.error().detail + asked.reason);
   }
   return first ? *first
-               : fail(Errc::io, "the port is 0: only the data directory of a running server knows its port");
+               : fail(Errc::io, "the port is 0: only the data directory of a running server knows its port" +
+                                    asked.reason);
 }
 
 }  // namespace sepal::app

@@ -38,7 +38,7 @@ constexpr int exit_usage = 2;
 constexpr mode_t only_for_its_user = 0077;
 
 int complain(const sepal::Error& error, int status) {
-  std::fprintf(stderr, "sepald: %s\n", error.detail.c_str());
+  sepal::app::complain(error.detail);
   return status;
 }
 

@@ -243,6 +243,7 @@ command::SaveStatus Persistence::status() const {
   const storage::SaverStatus saver = saver_status();
   command::SaveStatus status{.running = saver.running,
                              .last_success = saver.last_success,
+                             .last_success_steady = saver.last_success_steady.value_or(facts_.started_at),
                              .last_ok = saver.last_ok,
                              .last_error = saver.last_error,
                              .last_duration = saver.last_duration,

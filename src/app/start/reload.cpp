@@ -5,6 +5,10 @@
 #include <sepal/settings/acl_file.hpp>
 #include <sepal/settings/password.hpp>
 
+#include <chrono>
+#include <cstdint>
+#include <string>
+
 namespace sepal::app {
 
 // Before anything else: a wrong ACL file must not let clients in.
@@ -37,9 +41,14 @@ void Reload::adopt_tls(const std::shared_ptr<const tls::Context>& context) {
             {{"subject", certificate.subject},
              {"serial", certificate.serial},
              {"not_after", certificate.not_after}});
-  if (!certificate.valid_now)
-    log::warn("certificate_not_valid", "the certificate is not valid today",
+  const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  if (certificate.starts_at > now) {
+    log::warn("certificate_not_valid", "the certificate is not valid yet",
+              {{"not_before", certificate.not_before}, {"advice", "check the clock, or the certificate"}});
+  } else if (certificate.ends_at <= now) {
+    log::warn("certificate_not_valid", "the certificate is not valid any more",
               {{"not_after", certificate.not_after}, {"advice", "renew tls_cert_file"}});
+  }
 }
 
 // Without a port that speaks TLS, the values are only kept.
@@ -52,21 +61,36 @@ Result<settings::Configuration::Adopt> Reload::read_tls_for(const tls::Options& 
 
 // The files are read by the background thread: they may be on a slow disk. An error leaves everything as it
 // was.
-bool Reload::reload() {
+bool Reload::reload(const std::string& log_error) {
   const bool has_tls = settings::uses_tls(settings_);
-  if (settings_.password_file.empty() && settings_.acl_file.empty() && !has_tls) return false;
+  if (settings_.password_file.empty() && settings_.acl_file.empty() && settings_.log.file.empty() && !has_tls)
+    return false;
   // One wrong file does not keep the remaining files from being read.
-  background_.post([this, has_tls] {
+  background_.post([this, has_tls, log_error] {
+    std::string errors = log_error.empty() ? "" : "log not opened anew: " + log_error;
+    const auto note = [&](const char* what, const Error& error) {
+      errors += (errors.empty() ? "" : "; ") + std::string(what) + " not read anew: " + error.detail;
+    };
     if (has_tls)
-      if (const auto done = reload_tls(); !done)
+      if (const auto done = reload_tls(); !done) {
         log::error("certificates_not_read", "certificates not read anew, the old ones stay in use",
                    {{"reason", done.error().detail}});
+        note("certificates", done.error());
+      }
     // The password comes before the users: their file may leave the password of `default` to it.
-    if (const auto done = reload_password(); !done)
+    if (const auto done = reload_password(); !done) {
       log::error("password_not_read", "password not read anew", {{"reason", done.error().detail}});
-    if (const auto done = reload_users(); !done)
+      note("password", done.error());
+    }
+    if (const auto done = reload_users(); !done) {
       log::error("users_not_read", "users not read anew", {{"reason", done.error().detail}});
-    manager_.reloaded();
+      note("users", done.error());
+    }
+    {
+      const MutexLock lock(mutex_);
+      status_ = {.last_ok = errors.empty(), .last_error = errors};
+    }
+    manager_.reloaded(errors);
   });
   return true;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sepal/base/gate.hpp>
+#include <sepal/base/mutex.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/command/run/services.hpp>
 #include <sepal/command/users/users.hpp>
@@ -39,8 +40,14 @@ class Reload {
   // Called with the gate closed. Reads the files that other options name; they take effect when the result is
   // called.
   [[nodiscard]] Result<settings::Configuration::Adopt> read_tls_for(const tls::Options& options);
-  // Has the background thread read the files anew. False: the settings name none. Any thread.
-  bool reload();
+  // Has the background thread read the files anew. `log_error`: why the log file was not opened anew; empty
+  // if it was. False: the settings name no file. Any thread.
+  bool reload(const std::string& log_error);
+  // How the last reload ended. Any thread.
+  [[nodiscard]] command::ReloadStatus status() const {
+    const MutexLock lock(mutex_);
+    return status_;
+  }
 
   // Makes the users of the ACL file the users. On the background thread, as the next: closes the gate.
   Result<void> load_users();
@@ -63,6 +70,8 @@ class Reload {
   std::optional<command::UserTable> users_at_start_;
   // The ACL file as it was last read or written. Of the background thread, once clients are served.
   std::optional<std::string> users_text_;
+  mutable Mutex mutex_;  // Lock order: the innermost.
+  command::ReloadStatus status_ SEPAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace sepal::app

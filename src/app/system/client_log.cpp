@@ -2,6 +2,8 @@
 
 #include <sepal/log/event.hpp>
 
+#include <utility>
+
 namespace sepal::app {
 namespace {
 
@@ -17,6 +19,7 @@ log::Level level_of(script::LogLevel level) {
 
 // The kinds have a bound each: a flood of one kind leaves room for lines of another.
 constexpr std::string_view of_scripts = "scripts";
+constexpr std::string_view of_busy_scripts = "busy scripts";
 constexpr std::string_view of_logins = "failed logins";
 constexpr std::string_view of_commands = "commands";
 constexpr std::string_view of_http = "HTTP requests";
@@ -34,6 +37,10 @@ bool takes(LineLimit& limit, std::string_view kind) {
   return true;
 }
 
+double seconds_of(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
 // The log escapes what cannot be printed.
 std::string_view logged_part(std::string_view text) {
   return text.substr(0, client_text_bytes_max);
@@ -47,6 +54,26 @@ void ClientLog::script(script::LogLevel level, std::string_view text) {
   const MutexLock lock(mutex_);
   if (!takes(scripts_, of_scripts)) return;
   log::write(level_of(level), "script_says", "a script says", {{"text", logged_part(text)}});
+}
+
+void ClientLog::busy_script(const command::ClientState& client, std::string_view command,
+                            std::chrono::nanoseconds duration) {
+  const MutexLock lock(mutex_);
+  busy_told_ = takes(busy_scripts_, of_busy_scripts);
+  if (!busy_told_) return;
+  log::warn("script_busy", "a script holds up all other clients: they are answered BUSY",
+            {{"command", command},
+             {"address", client.address},
+             {"id", client.id},
+             {"seconds", seconds_of(duration), 3},
+             {"advice", "send SCRIPT KILL, or SHUTDOWN NOSAVE if the script has changed something"}});
+}
+
+void ClientLog::busy_script_ended(const command::ClientState& client, std::chrono::nanoseconds duration) {
+  const MutexLock lock(mutex_);
+  if (!std::exchange(busy_told_, false)) return;
+  log::info("script_ended", "the script that held up all other clients has ended",
+            {{"id", client.id}, {"seconds", seconds_of(duration), 3}});
 }
 
 void ClientLog::failed_login(const command::ClientState& client, std::string_view user) {
@@ -78,6 +105,7 @@ void ClientLog::http_request(const command::ClientState& client) {
 void ClientLog::tell_left_out(SteadyTime now) {
   const MutexLock lock(mutex_);
   write_left_out(of_scripts, scripts_.take_left_out(now));
+  write_left_out(of_busy_scripts, busy_scripts_.take_left_out(now));
   write_left_out(of_logins, logins_.take_left_out(now));
   write_left_out(of_commands, commands_.take_left_out(now));
   write_left_out(of_http, http_.take_left_out(now));

@@ -1,6 +1,7 @@
 #include "app/system/crash_report.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/log/standard_streams.hpp>
 
 #include <algorithm>
 #include <array>
@@ -44,6 +45,7 @@ class PreparedText {
 
 // The handler can be given nothing, so what it needs is here.
 PreparedText<256> crash_version;
+PreparedText<3> crash_priority;  // of the first line on standard error
 PreparedText<512> thrown;
 PreparedText<16384> crash_settings;
 std::atomic<int> crash_descriptor{STDERR_FILENO};
@@ -108,7 +110,8 @@ void write_report(int number, const siginfo_t& info) {
   prctl(PR_GET_NAME, thread.data());
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
-  to.text("\nsepald crashed: signal=").text(name_of_signal(number));
+  to.text("\n").text(descriptor == STDERR_FILENO ? crash_priority.view() : "");
+  to.text("sepald crashed: signal=").text(name_of_signal(number));
   // A signal that was sent has a sender and no address.
   if (info.si_code > 0) {
     to.text(" address=0x").number(reinterpret_cast<std::uintptr_t>(info.si_addr), 16);
@@ -170,6 +173,7 @@ constexpr bool has_sanitizer = false;
 void install_crash_report(const std::string& version) {
   if (has_sanitizer) return;
   crash_version.set(version);
+  if (log::standard_error_is_journal()) crash_priority.set("<2>");
   // The first call loads a library and takes memory.
   std::array<void*, 1> frame{};
   static_cast<void>(backtrace(frame.data(), 1));

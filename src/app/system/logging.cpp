@@ -2,17 +2,21 @@
 
 #include <sepal/base/descriptor.hpp>
 #include <sepal/log/event.hpp>
+#include <sepal/log/standard_streams.hpp>
 
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <ctime>
 #include <fcntl.h>
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -30,9 +34,13 @@ Error cannot_open(const std::string& path, int error_number) {
   std::error_code unknown;
   const bool no_folder =
       error_number == ENOENT && !folder.empty() && !std::filesystem::exists(folder, unknown);
+  const char* const advice =
+      error_number == EACCES
+          ? "; sepald's user has to write there: give it the file (chown), or name another with --log-file"
+          : "";
   return fail(Errc::io, "cannot open the log file " + path + ": " +
                             (no_folder ? "there is no folder " + folder.string()
-                                       : std::generic_category().message(error_number)));
+                                       : std::generic_category().message(error_number) + advice));
 }
 
 // By another name it may be the same file, pipe or terminal: /dev/stderr, for example.
@@ -91,13 +99,36 @@ void complain_beside_log(const std::string& reason) {
   LogFile* const file = log_file();
   // The line is on standard error already.
   if (file == nullptr || file->is_at(STDERR_FILENO)) return;
-  std::fprintf(stderr, "sepald: %s\n", reason.c_str());
+  complain(reason);
 }
 
-// log::body_of() makes the rest of a line.
-std::string pattern_of(log::Format format) {
-  if (format == log::Format::json) return R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%v)";
-  return "%Y-%m-%d %H:%M:%S.%e %-7l %v";
+// The priority that systemd's journal reads before a line: those of syslog(3).
+class JournalPriority final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
+              spdlog::memory_buf_t& to) override {
+    to.append(priority_of(message.level));
+  }
+  [[nodiscard]] std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<JournalPriority>();
+  }
+
+ private:
+  static std::string_view priority_of(spdlog::level::level_enum level) {
+    switch (level) {
+      case spdlog::level::err: return "<3>";
+      case spdlog::level::warn: return "<4>";
+      case spdlog::level::info: return "<6>";
+      default: return "<7>";
+    }
+  }
+};
+
+// log::body_of() makes the rest of a line. The journal has a time of its own for each line.
+std::string pattern_of(log::Format format, bool in_journal) {
+  const std::string priority = in_journal ? "%*" : "";
+  if (format == log::Format::json) return priority + R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%v)";
+  return priority + (in_journal ? "" : "%Y-%m-%d %H:%M:%S.%e ") + "%-7l %v";
 }
 
 }  // namespace
@@ -113,12 +144,19 @@ Result<void> start_logging(const settings::LogOptions& options, command::LogLeve
   }
   auto logger = std::make_shared<spdlog::logger>("sepald", std::move(sink));
   const auto format = options.format == settings::LogFormat::json ? log::Format::json : log::Format::text;
-  logger->set_pattern(pattern_of(format));
+  const bool in_journal = options.file.empty() && log::standard_error_is_journal();
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<JournalPriority>('*').set_pattern(pattern_of(format, in_journal));
+  logger->set_formatter(std::move(formatter));
   log::set_format(format);
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
   set_log_level(level);
   return {};
+}
+
+void complain(const std::string& reason) {
+  std::fprintf(stderr, "%ssepald: %s\n", log::standard_error_is_journal() ? "<3>" : "", reason.c_str());
 }
 
 Result<Reopened> reopen_log() {

@@ -17,6 +17,9 @@ enum class Reopened : bool { no, yes };
 // none. Errors: io; then the log goes on in the file that is open.
 Result<Reopened> reopen_log();
 
+// Says on standard error, as an error, why sepald ends. For a start that fails before it has a log.
+void complain(const std::string& reason);
+
 void set_log_level(command::LogLevel level);
 
 // Says why sepald ends without having served: on standard error, too, if the log goes elsewhere. A person

@@ -92,6 +92,7 @@ void ServiceManager::ready(const std::string& status) {
   const MutexLock lock(mutex_);
   SEPAL_ASSERT(phase_ == Phase::starting, "a server is ready twice, or after it has begun to stop");
   phase_ = Phase::ready;
+  ready_status_ = status;
   send("READY=1\nSTATUS=" + status);
 }
 
@@ -100,9 +101,13 @@ void ServiceManager::reloading() {
   if (phase_ == Phase::ready) send("RELOADING=1\n" + monotonic_line());
 }
 
-void ServiceManager::reloaded() {
+void ServiceManager::reloaded(const std::string& error) {
   const MutexLock lock(mutex_);
-  if (phase_ == Phase::ready) send("READY=1");
+  if (phase_ != Phase::ready) return;
+  std::string status = error.empty() ? ready_status_ : "The last reload failed: " + error;
+  // A line ends a value. The path of a file may have one in it.
+  std::ranges::replace(status, '\n', ' ');
+  send("READY=1\nSTATUS=" + status);
 }
 
 void ServiceManager::stopping(const std::string& status) {

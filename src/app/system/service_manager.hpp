@@ -36,9 +36,10 @@ class ServiceManager {
   void loading(std::uint64_t bytes_done, std::uint64_t bytes_total);
   // The start has ended. `status` says what is served.
   void ready(const std::string& status);
-  // Around a reload. They say nothing before ready() and after stopping().
+  // Around a reload. They say nothing before ready() and after stopping(). `error` says what was not read; if
+  // it is empty, the status is that of ready() again.
   void reloading();
-  void reloaded();
+  void reloaded(const std::string& error);
   void stopping(const std::string& status);
   // The last save goes on: more time for the stop. At most one message a second.
   void saving_at_stop();
@@ -58,6 +59,7 @@ class ServiceManager {
   std::optional<std::chrono::microseconds> watchdog_period_;
   Mutex mutex_;  // Lock order: the innermost.
   Phase phase_ SEPAL_GUARDED_BY(mutex_) = Phase::starting;
+  std::string ready_status_ SEPAL_GUARDED_BY(mutex_);
   SteadyTime due_at_ SEPAL_GUARDED_BY(mutex_){};
   bool failed_ SEPAL_GUARDED_BY(mutex_) = false;
 };

@@ -16,38 +16,40 @@ bool is_in(const storage::Path& path, const storage::Path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
 }
 
-// Without links in its path.
-Result<storage::Path> find_import_folder(const storage::Path& folder) {
+// Without links in the part of the path that is there, and without a slash at its end.
+Result<storage::Path> resolved(const storage::Path& path) {
   std::error_code wrong;
-  storage::Path canonical = std::filesystem::canonical(folder, wrong);
-  if (wrong == std::errc::no_such_file_or_directory)
+  storage::Path whole = std::filesystem::absolute(path, wrong);
+  if (!wrong) whole = std::filesystem::weakly_canonical(whole, wrong);
+  if (wrong) return fail(Errc::io, "cannot look at " + path.string() + ": " + wrong.message());
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
+Result<void> require_folder(const storage::Path& folder) {
+  std::error_code wrong;
+  const auto found = std::filesystem::status(folder, wrong);
+  if (found.type() == std::filesystem::file_type::not_found)
     return fail(Errc::io, "there is no folder " + folder.string() + " (import_dir)");
-  if (!wrong && !std::filesystem::is_directory(canonical, wrong) && !wrong)
-    return fail(Errc::io, folder.string() + " (import_dir) is no folder");
   if (wrong) return fail(Errc::io, "cannot look at import_dir " + folder.string() + ": " + wrong.message());
-  return canonical;
+  if (!std::filesystem::is_directory(found))
+    return fail(Errc::io, folder.string() + " (import_dir) is no folder");
+  return {};
 }
 
 }  // namespace
 
-Result<void> require_import_folder(const storage::Path& folder) {
-  const auto found = find_import_folder(folder);
-  return found ? Result<void>() : found.error();
-}
-
 Result<void> check_import_folder(const storage::Path& folder, const storage::Path& data) {
-  std::error_code wrong;
-  // Canonical paths, so that a link does not hide that the two meet.
-  const storage::Path canonical_data = std::filesystem::canonical(data, wrong);
-  if (wrong) return fail(Errc::io, "cannot look at " + data.string() + ": " + wrong.message());
-  const auto found = find_import_folder(folder);
-  if (!found) return found.error();
-  const storage::Path& canonical = *found;
-  if (!is_in(canonical, canonical_data) && canonical != canonical_data.parent_path()) return {};
+  // Resolved, so that a link does not hide that the two meet.
+  const auto resolved_data = resolved(data);
+  if (!resolved_data) return resolved_data.error();
+  const auto resolved_folder = resolved(folder);
+  if (!resolved_folder) return resolved_folder.error();
+  if (!is_in(*resolved_folder, *resolved_data) && *resolved_folder != resolved_data->parent_path())
+    return require_folder(folder);
   return fail(Errc::io,
               "import_dir must not be the data directory, lie in it or contain it directly, or an "
               "export could destroy the data: import_dir is " +
-                  canonical.string() + ", dir is " + canonical_data.string());
+                  resolved_folder->string() + ", dir is " + resolved_data->string());
 }
 
 void remove_import_remains(const storage::Path& folder) {

@@ -10,12 +10,9 @@
 
 namespace sepal::app {
 
-// Whether the folder is there. Follows links. Blocks. Errors: io, with a sentence.
-Result<void> require_import_folder(const storage::Path& folder);
-
 // Refuses a folder that is not there, and one in which an export by a plain name could destroy the data: the
-// data directory, any folder in it, and the folder that contains it. The data directory must exist. Follows
-// links. Blocks. Errors: io, with a sentence.
+// data directory, any folder in it, and the folder that contains it. The data directory need not exist.
+// Follows links. Blocks. Errors: io, with a sentence.
 Result<void> check_import_folder(const storage::Path& folder, const storage::Path& data);
 
 // Removes the files of exports that a crash cut short. Another sepald may use the same folder, so a file that

@@ -59,7 +59,7 @@ void StopSignal::end_at_once(const char* reason) const {
   _exit(1);
 }
 
-void StopSignal::at_hang_up(std::function<bool()> reload) {
+void StopSignal::at_hang_up(std::function<bool(const std::string&)> reload) {
   {
     const MutexLock lock(mutex_);
     reload_ = std::move(reload);
@@ -78,7 +78,7 @@ void StopSignal::hang_up() {
     const MutexLock lock(mutex_);
     // Inside the lock, so that at_hang_up() does not return while the old one runs.
     hung_up_early_ = !reload_;
-    reloads = hung_up_early_ || reload_();
+    reloads = hung_up_early_ || reload_(reopened ? std::string() : reopened.error().detail);
   }
   if (!reopened) {
     log::error("log_not_reopened", "log not reopened", {{"reason", reopened.error().detail}});
@@ -89,7 +89,7 @@ void StopSignal::hang_up() {
   }
   // If there is a reload, the background thread says so when it has read the files. A manager is not told of
   // one that comes early: the server is not ready yet.
-  if (!reloads) manager_.reloaded();
+  if (!reloads) manager_.reloaded({});
 }
 
 void StopSignal::request(command::StopMode mode) {

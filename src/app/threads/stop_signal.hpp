@@ -35,11 +35,11 @@ class StopSignal {
   // Until the first call, it counts as having them.
   void set_changes_are_kept(bool kept) { changes_are_kept_ = kept; }
 
-  // What to do at SIGHUP besides opening the log anew. It returns whether there is anything to do; then it
-  // ends by ServiceManager::reloaded(). It must not block, and runs on the thread of signals. Empty: nothing.
-  // After at_hang_up() returns, the old one is not running. If SIGHUP has come before there was anything to
-  // do, it is done now.
-  void at_hang_up(std::function<bool()> reload);
+  // What to do at SIGHUP besides opening the log anew. It is told why the log was not opened; empty if it
+  // was. It returns whether there is anything to do; then it ends by ServiceManager::reloaded(). It must not
+  // block, and runs on the thread of signals. Empty: nothing. After at_hang_up() returns, the old one is not
+  // running. If SIGHUP has come before there was anything to do, it is done now.
+  void at_hang_up(std::function<bool(const std::string&)> reload);
 
   // Blocks until a stop is asked for, `patience` at most. Nothing: no stop is asked for.
   std::optional<command::StopMode> wait_for(std::chrono::seconds patience);
@@ -55,7 +55,7 @@ class StopSignal {
   std::chrono::seconds stop_max_;
   ServiceManager& manager_;
   Mutex mutex_;  // Lock order: before that of Background.
-  std::function<bool()> reload_ SEPAL_GUARDED_BY(mutex_);
+  std::function<bool(const std::string&)> reload_ SEPAL_GUARDED_BY(mutex_);
   bool hung_up_early_ SEPAL_GUARDED_BY(mutex_) = false;  // SIGHUP has come, and reload_ was empty
   Condition changed_;
   command::StopMode mode_ SEPAL_GUARDED_BY(mutex_) = command::StopMode::save;

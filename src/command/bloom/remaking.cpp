@@ -112,11 +112,12 @@ Result<void> Remaking::check(const keyspace::Keyspace& keyspace) const {
         request_.parts[i].get())
       return fail(Errc::in_use, std::string(text::part_changed));
   const DatabaseKey key{.database = request_.database, .key = request_.key};
-  if (!request_.continued) return may_adopt(keyspace, key, request_.replaces);
-  // The items of the other parts would be missing in the target.
-  if (request_.unites && keyspace.mirrors().from(continued()) != nullptr)
+  // The items of the other parts would be missing in the mirror's target. The same holds where OVERRIDE
+  // replaces the source: a client that has set up the mirror must not lose it without a word.
+  const value::Value* const present = request_.unites ? keyspace.find(key) : nullptr;
+  if (present != nullptr && keyspace.mirrors().from(*present) != nullptr)
     return fail(Errc::in_use, std::string(text::union_of_mirrored));
-  return {};
+  return request_.continued ? Result<void>() : may_adopt(keyspace, key, request_.replaces);
 }
 
 std::optional<Result<void>> Remaking::put(keyspace::Mutator& changes, const value::ValuePtr& made) {

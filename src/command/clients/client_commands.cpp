@@ -298,8 +298,9 @@ Next client_no_touch(Context& context) {
 }
 
 Next client_pause(Context& context) {
-  constexpr std::size_t words_with_mode = 4;
-  const bool with_mode = context.words.size() == words_with_mode;
+  constexpr std::size_t words_max = 4;
+  if (context.words.size() > words_max) return refuse_words(context);
+  const bool with_mode = context.words.size() == words_max;
   const bool of_writes = with_mode && equal_ignoring_case(context.words[3], "WRITE");
   if (with_mode && !of_writes && !equal_ignoring_case(context.words[3], "ALL"))
     return refuse(context, text::bad_pause_mode);

@@ -58,14 +58,16 @@ struct Addition {
 };
 
 // Not inlined: nearly all adds are taken.
-[[gnu::noinline]] void count_refusals(Context& context) {
+[[gnu::noinline]] void count_refusals(Context& context, bool grows) {
+  const RefusedAdd full = grows ? RefusedAdd::layers : RefusedAdd::full;
   for (const Filter::AddOutcome& outcome : context.scratch.cuckoo_outcomes) {
-    if (outcome.refusal == cuckoo::Refusal::full) count_refused(context.stats, RefusedAdd::full);
+    if (outcome.refusal == cuckoo::Refusal::full) count_refused(context.stats, full);
     if (outcome.refusal == cuckoo::Refusal::no_memory) count_refused(context.stats, RefusedAdd::memory);
   }
 }
 
-void answer_adds(Context& context, const Addition& addition) {
+// `grows`: the filter was made to grow.
+void answer_adds(Context& context, const Addition& addition, bool grows) {
   const std::vector<Filter::AddOutcome>& outcomes = context.scratch.cuckoo_outcomes;
   resp::Reply& reply = context.reply;
   if (addition.answer != AddAnswer::single) reply.array(outcomes.size());
@@ -75,7 +77,7 @@ void answer_adds(Context& context, const Addition& addition) {
   const auto added =
       static_cast<std::uint64_t>(std::ranges::count(outcomes, true, &Filter::AddOutcome::added));
   context.stats.items_added.add(added);
-  if (added < outcomes.size()) count_refusals(context);
+  if (added < outcomes.size()) count_refusals(context, grows);
 }
 
 // RedisBloom looks at the number of layers once for each request, before it looks at the items.
@@ -89,7 +91,7 @@ Next add_to_redis(Context& context, RedisFilter& filter, const Addition& additio
   if (!context.alone) return Next::need_alone;
   writers::add(context.changes, key_of(context), filter, addition.items, addition.condition,
                context.scratch.cuckoo_outcomes);
-  answer_adds(context, addition);
+  answer_adds(context, addition, filter.header().expansion != 0);
   return Next::done;
 }
 
@@ -103,7 +105,7 @@ Next add(Context& context, const Addition& addition) {
     if (!writers::add(context.changes, key_of(context), *filter, addition.items, addition.condition,
                       outcomes))
       return Next::need_alone;
-    answer_adds(context, addition);
+    answer_adds(context, addition, filter->plan().options.scaling());
     return Next::done;
   }
   if (!addition.create) return refuse(context, cf_text::not_found);
@@ -115,7 +117,7 @@ Next add(Context& context, const Addition& addition) {
                                         .now = context.now},
                                        outcomes);
   if (created) {
-    answer_adds(context, addition);
+    answer_adds(context, addition, addition.options.scaling());
     return Next::done;
   }
   // Another client has made it meanwhile.

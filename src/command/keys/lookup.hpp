@@ -28,7 +28,6 @@ inline void count_key(Context& context, bool found, std::uint64_t times = 1) {
   return found;
 }
 
-// The one place where WRONGTYPE is answered.
 inline void answer_other_kind(resp::Reply& reply) {
   reply.error(text::wrong_type);
 }
@@ -36,7 +35,9 @@ inline void answer_other_kind(resp::Reply& reply) {
 // Answers WRONGTYPE, and returns true, if a value is of another kind.
 [[nodiscard]] inline bool refuses_other(Context& context, const value::Value* value, value::Kind kind) {
   if (value == nullptr || value->kind() == kind) return false;
-  answer_other_kind(context.reply);
+  // A filter with a window is one to its users.
+  const bool is_window = kind == value::Kind::bloom && value->kind() == value::Kind::window;
+  context.reply.error(is_window ? text::wrong_type_of_window : text::wrong_type);
   return true;
 }
 

@@ -95,15 +95,20 @@ std::string obstacle_text(Obstacle obstacle, const Request& request) {
   return {};
 }
 
-// Requests to rows with Flag::adds. A malformed one has no items.
+// Commands of rows with Flag::adds, so many with as many words. A malformed one has no items.
+void Dispatcher::count_refused_adds(const CommandSpec& spec, std::span<const std::string_view> words,
+                                    RefusedAdd reason, std::uint64_t times) {
+  constexpr std::size_t items_behind_key = 2;
+  if (!spec.flags.has(Flag::adds)) return;
+  const std::size_t at = spec.items_at == nullptr ? items_behind_key : spec.items_at(words);
+  if (at != 0) count_refused(stats_, reason, times * (words.size() - at));
+}
+
 Dispatcher::Outcome Dispatcher::reject_add(const Request& request, std::string_view text, bool has_begun,
                                            RefusedAdd reason) {
-  const CommandSpec& spec = *request.spec;
-  constexpr std::size_t items_behind_key = 2;
-  if (spec.flags.has(Flag::adds)) {
-    const std::size_t at = spec.items_at == nullptr ? items_behind_key : spec.items_at(request.words);
-    if (at != 0) count_refused(stats_, reason, request.words.size() - at);
-  }
+  count_refused_adds(*request.spec, request.words, reason);
+  if (is_exec(*request.spec) && request.client.transaction != nullptr)
+    count_refused_adds(*request.client.transaction, reason);
   return reject(request, text, has_begun);
 }
 

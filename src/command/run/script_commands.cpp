@@ -129,10 +129,13 @@ Next script_exists(Context& context) {
   return Next::done;
 }
 
+bool is_flush_mode(std::string_view word) {
+  return equal_ignoring_case(word, "SYNC") || equal_ignoring_case(word, "ASYNC");
+}
+
 Next script_flush(Context& context) {
   const std::span<const std::string_view> words = context.words;
-  const bool has_mode =
-      words.size() == 3 && (equal_ignoring_case(words[2], "SYNC") || equal_ignoring_case(words[2], "ASYNC"));
+  const bool has_mode = words.size() == 3 && is_flush_mode(words[2]);
   if (words.size() != 2 && !has_mode) return refuse(context, text::script_flush_option);
   // Both modes do the same. The workers drop what they have compiled before their next script
   // (ScriptRunner::compile).
@@ -159,6 +162,19 @@ Next script_debug(Context& context) {
 }
 
 Next function_list(Context& context) {
+  bool with_code = false;
+  bool has_name = false;
+  for (std::size_t at = 2; at < context.words.size(); ++at) {
+    const std::string_view word = context.words[at];
+    if (!with_code && equal_ignoring_case(word, "WITHCODE")) {
+      with_code = true;
+    } else if (!has_name && equal_ignoring_case(word, "LIBRARYNAME")) {
+      if (++at == context.words.size()) return refuse(context, text::no_library_name);
+      has_name = true;
+    } else {
+      return refuse(context, "ERR Unknown argument " + std::string(echoed(word)));
+    }
+  }
   context.reply.array(0);
   return Next::done;
 }
@@ -177,6 +193,10 @@ Next function_stats(Context& context) {
 }
 
 Next function_flush(Context& context) {
+  constexpr std::size_t words_max = 3;
+  if (context.words.size() > words_max) return refuse_words(context);
+  if (context.words.size() == words_max && !is_flush_mode(context.words[2]))
+    return refuse(context, text::function_flush_option);
   return answer_ok(context);
 }
 

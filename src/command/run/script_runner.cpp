@@ -108,6 +108,7 @@ bool ScriptRunner::resume() {
     set_aside();
     return false;
   }
+  services_.control.log_busy_script_ended(*request_client_, mode_.clock() - *began_);
   note_duration();
   return true;
 }
@@ -115,7 +116,6 @@ bool ScriptRunner::resume() {
 // The session measures requests that end in their batch; this one did not.
 void ScriptRunner::note_duration() {
   if (outcome_.spec == nullptr) return;
-  SEPAL_ASSERT(began_.has_value(), "a script was suspended before it was asked whether it goes on");
   const auto duration = mode_.clock() - *began_;
   dispatcher_.count_calls(*outcome_.spec, 1, duration);
   if (dispatcher_.is_slow(duration))
@@ -132,11 +132,15 @@ void ScriptRunner::note_duration() {
 // here.
 void ScriptRunner::set_aside() {
   SEPAL_ASSERT(!services_.busy && suspended(), "one script at a time is suspended");
+  SEPAL_ASSERT(began_.has_value(), "a script was suspended before it was asked whether it goes on");
+  if (!was_suspended_)
+    services_.control.log_busy_script(*request_client_, request_spec_->name, mode_.clock() - *began_);
   record_ = std::exchange(dispatcher_.record_, {});
   services_.busy = true;
   was_suspended_ = true;
   dispatcher_.suspended_client_ = request_client_->id;
   services_.scripts->busy_has_written = has_written_;
+  services_.scripts->busy_since = *began_;
 }
 
 Dispatcher::Outcome ScriptRunner::finish(resp::Reply& reply) {
@@ -255,8 +259,9 @@ bool ScriptRunner::call(std::span<const std::string_view> words, resp::Reply& re
   if (request.spec->flags.has(Flag::write) && !only_asks(*request.spec, request.words)) {
     switch (make_room(request)) {
       case Room::granted: break;
-      case Room::refused: return refuse(request, journal_refuses(services_.journal.status().refusal));
-      case Room::never: return refuse(request, text::record_too_large);
+      case Room::refused:
+        return refuse_add(request, journal_refuses(services_.journal.status().refusal), RefusedAdd::journal);
+      case Room::never: return refuse_add(request, text::record_too_large, RefusedAdd::journal);
       case Room::postponed:
         // A script that has changed nothing can run again from its beginning. In a transaction it cannot,
         // because commands before it may have changed something. Nor after it was suspended: its session has
@@ -265,7 +270,7 @@ bool ScriptRunner::call(std::span<const std::string_view> words, resp::Reply& re
           postponed_ = true;
           return false;
         }
-        return refuse(request, text::script_without_room);
+        return refuse_add(request, text::script_without_room, RefusedAdd::journal);
     }
     // Set before the command runs: from here on the script is neither killed nor run again.
     has_written_ = true;
@@ -307,8 +312,10 @@ std::string ScriptRunner::refusal(const Request& request) const {
   const bool writes = spec->flags.has(Flag::write);
   if (writes && read_only_) return std::string(text::write_in_read_only_script);
   // Once a script has changed something, it may go on: else it would stop in the middle.
-  if (over_memory_ && !has_written_ && spec->flags.has(Flag::deny_oom) && !only_asks(*spec, request.words))
+  if (over_memory_ && !has_written_ && spec->flags.has(Flag::deny_oom) && !only_asks(*spec, request.words)) {
+    dispatcher_.count_refused_adds(*spec, request.words, RefusedAdd::memory);
     return std::string(text::over_memory);
+  }
   return {};
 }
 
@@ -318,6 +325,11 @@ bool ScriptRunner::refuse(const Request& request, std::string_view text) {
   if (request.spec != nullptr) dispatcher_.stats_.commands[command_row(*request.spec)].rejected.add();
   dispatcher_.count_errors(text, 1);
   return true;
+}
+
+bool ScriptRunner::refuse_add(const Request& request, std::string_view text, RefusedAdd reason) {
+  dispatcher_.count_refused_adds(*request.spec, request.words, reason);
+  return refuse(request, text);
 }
 
 // Asks for room for what the command may record, and begins the group with the first change.

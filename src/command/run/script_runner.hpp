@@ -86,6 +86,7 @@ class ScriptRunner final : public script::Server {
   void note_duration();
   [[nodiscard]] std::string refusal(const Request& request) const;
   bool refuse(const Request& request, std::string_view text);
+  bool refuse_add(const Request& request, std::string_view text, RefusedAdd reason);
   enum class Room : std::uint8_t { granted, refused, never, postponed };
   [[nodiscard]] Room make_room(const Request& request);
 

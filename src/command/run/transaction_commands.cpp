@@ -145,6 +145,7 @@ Next exec(Context& context) {
     return Next::done;
   }
   if (any_denied_above_limit(*client.transaction) && context.services.keyspace.over_memory_limit()) {
+    context.dispatcher.count_refused_adds(*client.transaction, RefusedAdd::memory);
     end_transaction(client);
     return refuse(context, transaction_discarded(text::over_memory));
   }
@@ -175,13 +176,15 @@ Dispatcher::Outcome Dispatcher::queue(const Request& first, std::span<const std:
   const Outcome one_by_one{.next = Next::need_alone, .spec = &spec};
   const bool are_several = last_words.size() > 1;
   // What is queued takes memory, whatever it is.
-  if (!memory_reserve::permits()) return are_several ? one_by_one : reject(first, text::no_memory, false);
+  if (!memory_reserve::permits())
+    return are_several ? one_by_one : reject_add(first, text::no_memory, false, RefusedAdd::memory);
   // EXEC asks for the room. But if the journal refuses all changes, the client is told so with the command,
   // and not only with EXEC.
   keyspace::WorkerLog* const log = only_asks(spec, first.words) ? nullptr : log_of(spec);
   if (log != nullptr && log->admit(0, change_of(first, mode.now)) == keyspace::Admission::refused)
     return are_several ? one_by_one
-                       : reject(first, journal_refuses(services_.journal.status().refusal), false);
+                       : reject_add(first, journal_refuses(services_.journal.status().refusal), false,
+                                    RefusedAdd::journal);
   const std::size_t byte_count = byte_count_of(first.words) + byte_count_of(last_words);
   if (!transaction.failed() &&
       !transaction.takes(last_words.size(), first.words.size() + last_words.size(), byte_count))
@@ -245,14 +248,18 @@ std::optional<Next> Dispatcher::admit_transaction(keyspace::WorkerLog& log, cons
   if (journal_bytes_max != 0 && bytes_max > journal_bytes_max / journal_part)
     return refuse(context, transaction_discarded(text::transaction_too_large));
   const auto change = only_frees(transaction, context.now) ? keyspace::Change::frees : keyspace::Change::any;
-  switch (log.admit(bytes_max, change)) {
-    case keyspace::Admission::granted: return std::nullopt;
-    case keyspace::Admission::refused:
-      return refuse(context, transaction_discarded(journal_refuses(services_.journal.status().refusal)));
-    case keyspace::Admission::never: return refuse(context, transaction_discarded(text::record_too_large));
-    case keyspace::Admission::later: break;
-  }
-  return Next::later;
+  const keyspace::Admission admitted = log.admit(bytes_max, change);
+  if (admitted == keyspace::Admission::granted) return std::nullopt;
+  if (admitted == keyspace::Admission::later) return Next::later;
+  count_refused_adds(transaction, RefusedAdd::journal);
+  return refuse(context, transaction_discarded(admitted == keyspace::Admission::never
+                                                   ? std::string(text::record_too_large)
+                                                   : journal_refuses(services_.journal.status().refusal)));
+}
+
+void Dispatcher::count_refused_adds(const Transaction& transaction, RefusedAdd reason) {
+  for (const Transaction::Group& group : transaction.groups())
+    count_refused_adds(*group.spec, words_of(transaction, group, 0), reason, group.command_count);
 }
 
 // Null if the transaction changes nothing, or if the journal is off. A script may change something.

@@ -97,8 +97,15 @@ FilterLook done(FilterDetail detail) {
   return [detail = std::move(detail)](std::uint64_t) mutable { return std::move(detail); };
 }
 
-// One that grows does so cell by cell: it is short of memory when the server is.
-FilterLook look_at(const cuckoo::Filter& filter, FilterDetail detail, const Around&) {
+// One that grows does so cell by cell. So it cannot say what its next growth takes, but what it was refused:
+// memory, or a further layer, where its identities have no more bits for one.
+GrowthLimit growth_limit_of(const cuckoo::Filter& filter, const keyspace::Keyspace& keyspace) {
+  if (!filter.plan().options.scaling()) return GrowthLimit::expansion;
+  if (filter.refused_last()) return GrowthLimit::layers;
+  return filter.bytes_refused() > keyspace.value_limits().bytes_max ? GrowthLimit::memory : GrowthLimit::none;
+}
+
+FilterLook look_at(const cuckoo::Filter& filter, FilterDetail detail, const Around& around) {
   const cuckoo::Options& options = filter.plan().options;
   auto layers = filter.layers();
   std::uint64_t items = 0;
@@ -119,8 +126,9 @@ FilterLook look_at(const cuckoo::Filter& filter, FilterDetail detail, const Arou
   seen.byte_count = filter.byte_count();
   seen.layer_count = layers.size();
   seen.expansion = options.expansion;
-  seen.growth_limit = options.scaling() ? GrowthLimit::none : GrowthLimit::expansion;
-  seen.refuses = !options.scaling() && items >= filter.plan().item_count_max();
+  seen.growth_limit = growth_limit_of(filter, around.keyspace);
+  seen.refuses =
+      options.scaling() ? seen.growth_limit != GrowthLimit::none : items >= filter.plan().item_count_max();
   seen.fill = slots_used / slots;
   seen.false_positive_rate = cuckoo::Filter::rate_of(layers);
   seen.rate_asked = options.error_rate;

@@ -133,6 +133,9 @@ void export_clients(const Services& services, const MetricsMoment& moment, Expos
   const SteadyTime pause_end = std::max(services.pause.until(), moment.steady_now);
   to.gauge("sepal_pause_left_seconds", "How long a CLIENT PAUSE still runs; 0: none runs",
            seconds_of(pause_end - moment.steady_now));
+  to.gauge("sepal_busy_script_seconds",
+           "How long the script has run that holds up all other clients; 0: there is none",
+           services.busy ? seconds_of(services.scripts->busy_for(moment.steady_now)) : 0.0);
   to.gauge("sepal_slow_requests", "Entries of the slow log", services.slow_log->size());
 }
 
@@ -221,10 +224,12 @@ void export_saves(const Services& services, const MetricsMoment& moment, Exposit
   to.gauge("sepal_save_duration_seconds", "How long the last save took", seconds_of(save.last_duration));
   to.gauge("sepal_save_bytes", "What the last save wrote", save.last_bytes);
   to.gauge("sepal_save_age_seconds", "Since the last save that ended well, or since the start",
-           seconds_of(moment.now - save.last_success));
+           seconds_of(save.age(moment.steady_now)));
   to.gauge("sepal_changes_unsaved", "Changes that no finished save holds", save.changes_since);
   to.gauge("sepal_unsaved_seconds", "Since the first such change, or since the last save if that is later",
            seconds_of(moment.unsaved_for));
+  to.gauge("sepal_reload_ok", "1 if the last reload, by SIGHUP, read all files, or there was none yet",
+           services.control.reload_status().last_ok);
   to.gauge("sepal_save_interval_seconds", "Time between saves on a timer; 0: there are none",
            seconds_of(services.options.save_interval));
 }

@@ -73,17 +73,18 @@ void write_percentiles(const Buckets& buckets, metrics::JsonWriter& to) {
 }  // namespace
 
 Recent::Recent(SteadyTime started_at)
-    : counts_{{.at = started_at, .counts = {}}}, times_{{.at = started_at, .times = {}}} {}
+    : counts_{{.at = started_at, .counts = {}, .errors = {}}}, times_{{.at = started_at, .times = {}}} {}
 
 void Recent::sample(const Services& services, SteadyTime now) {
   std::vector<std::uint64_t> counts;
   for (const CounterList& list : counters_of(services))
     for (const Rejection& counter : list.counters) counts.push_back(counter.count);
+  Errors errors = error_counts(services);
   Times times = times_of(services);
   const SaveStatus save = services.persistence.status();
   const MutexLock lock(mutex_);
   forget_before(counts_, now - counts_age_max);
-  counts_.push_back({.at = now, .counts = std::move(counts)});
+  counts_.push_back({.at = now, .counts = std::move(counts), .errors = std::move(errors)});
   forget_before(times_, now - times_age_max);
   times_.push_back({.at = now, .times = std::move(times)});
   // A save that has ended holds what was changed before it began. What it does not hold counts as new.
@@ -116,6 +117,7 @@ void Recent::write(const Services& services, SteadyTime now, metrics::JsonWriter
 
 void Recent::write_counts(const Services& services, SteadyTime now, metrics::JsonWriter& to) const {
   const std::vector<CounterList> lists = counters_of(services);
+  const Errors errors = error_counts(services);
   const MutexLock lock(mutex_);
   const auto then = first_since(counts_, now - counts_age_max);
   const bool known = then != counts_.end();
@@ -131,7 +133,14 @@ void Recent::write_counts(const Services& services, SteadyTime now, metrics::Jso
     }
     if (!list.lone) to.end_object();
   }
-  to.end_object();
+  to.name("errors").begin_object();
+  for (const auto& [word, count] : errors) {
+    if (!known) break;
+    const auto before = then->errors.find(word);
+    const std::uint64_t grown = grown_by(before == then->errors.end() ? 0 : before->second, count);
+    if (grown > 0) to.name(word).number(grown);
+  }
+  to.end_object().end_object();
 }
 
 void Recent::write_times(const Services& services, SteadyTime now, metrics::JsonWriter& to) const {

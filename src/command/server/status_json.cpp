@@ -3,6 +3,7 @@
 // bytes: JsonWriter makes them valid.
 #include <sepal/bloom/kernel/choice.hpp>
 #include <sepal/bloom/plan/layer_plan.hpp>
+#include <sepal/command/run/scripts.hpp>
 #include <sepal/command/server/status_json.hpp>
 #include <sepal/command/table/error_texts.hpp>
 #include <sepal/metrics/json.hpp>
@@ -48,6 +49,8 @@ void write_load(const Services& services, const MetricsMoment& moment, JsonWrite
   to.name("version").text(facts.version).name("commit").text(facts.commit);
   to.name("kernel").text(bloom::kernel_name());
   to.name("uptime_seconds").number(seconds_with_fraction(moment.steady_now - facts.started_at));
+  const auto since_1970 = std::chrono::floor<std::chrono::milliseconds>(moment.now.time_since_epoch());
+  to.name("time_seconds").number(seconds_of(static_cast<std::uint64_t>(since_1970.count())));
   to.name("loading").truth(services.load.running);
   to.name("load_bytes").number(services.load.bytes_done);
   to.name("load_size_bytes").number(services.load.bytes_total);
@@ -76,6 +79,18 @@ void write_pause(const Services& services, const MetricsMoment& moment, JsonWrit
   }
   to.begin_object().name("actions").text(pause.of_all() ? "all" : "write");
   to.name("left_seconds").number(seconds_with_fraction(pause.until() - moment.steady_now)).end_object();
+}
+
+void write_busy_script(const Services& services, const MetricsMoment& moment, JsonWriter& to) {
+  to.name("busy_script");
+  if (!services.busy) {
+    to.null();
+    return;
+  }
+  const Scripts& scripts = *services.scripts;
+  to.begin_object().name("running_seconds");
+  to.number(seconds_with_fraction(scripts.busy_for(moment.steady_now)));
+  to.name("has_written").truth(scripts.busy_has_written).end_object();
 }
 
 void write_memory(const Services& services, JsonWriter& to) {
@@ -108,10 +123,16 @@ void write_save(const Services& services, const MetricsMoment& moment, JsonWrite
   to.name("ok").truth(save.last_ok).name("error").text(save.last_error);
   to.name("running").truth(save.running).name("progress_ratio").number(save.progress);
   to.name("saves").number(save.saves_done + save.saves_failed).name("saves_failed").number(save.saves_failed);
-  to.name("age_seconds").number(seconds_with_fraction(moment.now - save.last_success));
+  to.name("age_seconds").number(seconds_with_fraction(save.age(moment.steady_now)));
   to.name("changes_unsaved").number(save.changes_since);
   to.name("interval_seconds").number(seconds_with_fraction(services.options.save_interval));
   to.end_object();
+}
+
+void write_reload(const Services& services, JsonWriter& to) {
+  const ReloadStatus reload = services.control.reload_status();
+  to.name("reload").begin_object();
+  to.name("ok").truth(reload.last_ok).name("error").text(reload.last_error).end_object();
 }
 
 void write_certificate(const MetricsMoment& moment, JsonWriter& to) {
@@ -402,9 +423,11 @@ std::string server_json(const Services& services, const MetricsMoment& moment, c
   to.begin_object();
   write_load(services, moment, to);
   write_pause(services, moment, to);
+  write_busy_script(services, moment, to);
   write_memory(services, to);
   write_journal(services, to);
   write_save(services, moment, to);
+  write_reload(services, to);
   write_rejections(services, to);
   write_certificate(moment, to);
   write_mirrors(services, watched.pattern, to);

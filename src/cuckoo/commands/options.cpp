@@ -39,6 +39,8 @@ std::optional<sepal::Refusal> read_rate(std::string_view word, double& rate) {
   const std::optional<double> number = parse_real(word);
   if (!number) return sepal::Refusal{text::bad_rate};
   if (!(*number > 0 && *number < 1)) return sepal::Refusal{text::rate_range};
+  static_assert(error_rate_min == 1.1e-13, "text::rate_too_low names it");
+  if (*number < error_rate_min) return sepal::Refusal{text::rate_too_low};
   rate = *number;
   return std::nullopt;
 }

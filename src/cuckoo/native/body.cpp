@@ -69,7 +69,7 @@ void Filter::Body::give_back(std::byte* end) {
   // A call of the system for each cell would take longer than the copy.
   constexpr std::ptrdiff_t piece_bytes = std::ptrdiff_t{1} << 20;
   if (end - not_given < piece_bytes) return;
-  given_back += value::heap_give_back(std::span(not_given, end));
+  value::heap_give_back(std::span(not_given, end));
   not_given = end;
 }
 

@@ -18,18 +18,15 @@
 
 namespace sepal::cuckoo {
 
-// The body of a filter that is loaded. Cells of fixed layers have their lines here. Others have lines of
-// their own, and their part of the body is given back to the system while it is read: so a large filter is
-// not in memory twice.
+// The body of a filter that is loaded. The cells of the filter get lines of their own, and the body is given
+// back to the system while it is read: so a large filter is not in memory twice.
 struct Filter::Body {
   value::Bitmap lines;
   std::uint64_t byte_count = 0;
-  bool stays = false;  // there is a fixed layer
-  std::uint64_t given_back = 0;
-  std::byte* not_given = nullptr;  // behind fixed layers and what was given back
+  std::byte* not_given = nullptr;  // behind what was given back
 
   [[nodiscard]] std::uint64_t footprint() const { return value::Bitmap::footprint(byte_count); }
-  // The cells of layers that grow are read up to here.
+  // The cells are read up to here.
   void give_back(std::byte* end);
 
   [[nodiscard]] std::span<std::byte> all() const {

@@ -56,7 +56,7 @@ Layer* Filter::layer_made(std::uint32_t index, Memory& memory) {
   Layer* layer = layers_[index].load(std::memory_order_acquire);
   if (layer == nullptr) {
     const std::uint64_t bytes = Layer::byte_count(plan_, index);
-    if (!memory.may_take(bytes)) return nullptr;
+    if (!account_.may_take(bytes, memory)) return nullptr;
     // No other worker waits for this one. Several may make the layer, and the first one is taken.
     auto made = Layer::make(plan_, index);
     if (made == nullptr) return nullptr;
@@ -171,7 +171,10 @@ Filter::AddOutcome Filter::add(const Sought& item, AddIf condition, Memory& memo
     unlock(cell);
   }
   unlock(home);
-  if (put == Put::no_room) return refused(Refusal::full);
+  if (put == Put::no_room) {
+    if (scaling) refused_last_.store(true, std::memory_order_relaxed);
+    return refused(Refusal::full);
+  }
   if (put == Put::no_memory) return refused(Refusal::no_memory);
   record = record_of(item.hash, number, index, false);
   return {.added = true};
@@ -193,6 +196,8 @@ bool Filter::remove(const Sought& item, Memory& memory, Fingerprint& record) {
     cell.unlock();
     if (!taken) continue;
     if (!plan_.options.scaling()) taken_.fetch_sub(1, std::memory_order_relaxed);
+    // Asked first: a store would take the line from the other workers at each removal.
+    if (refused_last()) refused_last_.store(false, std::memory_order_relaxed);
     record = record_of(item.hash, number, index, true);
     return true;
   }

@@ -92,9 +92,8 @@ std::unique_ptr<value::Still> Filter::freeze() const {
 Result<FilterPtr> Filter::make(const Plan& plan, std::uint64_t forgotten, std::uint64_t body_bytes) {
   FilterPtr filter(new Filter(plan));
   filter->forgotten_.store(forgotten, std::memory_order_relaxed);
-  // The body of a layer that grows goes back piece by piece, and huge pages would have to be split for that.
-  const auto paging = plan.layers[0].fixed() ? value::Paging::huge : value::Paging::small;
-  auto lines = value::Bitmap::allocate(body_bytes, paging);
+  // The body goes back piece by piece, and huge pages would have to be split for that.
+  auto lines = value::Bitmap::allocate(body_bytes, value::Paging::small);
   if (!lines) return fail(Errc::out_of_memory);
   filter->body_ = std::make_unique<Body>(Body{.lines = std::move(*lines), .byte_count = body_bytes});
   filter->take_own(filter->body_->footprint());
@@ -107,12 +106,27 @@ void Filter::fill_body(std::uint64_t offset, std::span<const std::byte> from) {
 
 namespace {
 
-// Adds the bytes that the cell takes beside the body. Errors: out_of_memory.
+// Every cell of a fixed layer has lines, so these are not more than the image.
+Result<void> make_fixed_lines(Layer& layer, std::span<const std::byte> left) {
+  const std::size_t bytes_of_lines = layer.first_form().shape.byte_count();
+  if (left.size() / cell_record_bytes(bytes_of_lines, 0) < layer.root_count())
+    return damaged("a filter has less cells than its plan says");
+  if (!layer.make_fixed_lines(value::Paging::huge)) return fail(Errc::out_of_memory);
+  return {};
+}
+
+// Adds the bytes that the cell takes for itself. Errors: damaged, out_of_memory.
 Result<void> load_cell(Layer& layer, CellRecord& record, std::uint64_t& bytes) {
+  const std::size_t bytes_of_lines = record.form.shape.byte_count();
+  if (layer.plan().fixed()) {
+    if (record.lines == nullptr || record.root >= layer.root_count())
+      return damaged("a cell of a filter has no lines, or a root that its plan has not");
+    std::uint64_t* const lines = layer.fixed_lines(record.root);
+    std::memcpy(lines, record.lines, bytes_of_lines);
+    record.lines = lines;
+  }
   Cell& cell = layer.add_loaded(record.form, record.first, record.root, record.lines);
-  // The cell may grow, so it has lines of its own: the body could not give back a part.
   if (!layer.plan().fixed() && record.lines != nullptr) {
-    const std::size_t bytes_of_lines = record.form.shape.byte_count();
     Lines own = make_lines(bytes_of_lines);
     if (own == nullptr) return fail(Errc::out_of_memory);
     std::memcpy(own.get(), record.lines, bytes_of_lines);
@@ -130,9 +144,9 @@ Result<void> load_cell(Layer& layer, CellRecord& record, std::uint64_t& bytes) {
 Result<std::unique_ptr<Layer>> Filter::load_layer(std::uint32_t index, std::span<std::byte>& left,
                                                   std::uint64_t& bytes) {
   auto made = Layer::make_empty(plan_, index);
-  const bool fixed = made->plan().fixed();
-  body_->stays = body_->stays || fixed;
-  if (!fixed && body_->not_given == nullptr) body_->not_given = left.data();
+  if (made->plan().fixed()) {
+    if (auto lines = make_fixed_lines(*made, left); !lines) return lines.error();
+  }
   while (!left.empty()) {
     auto record = decode_cell(left);
     if (!record) return record.error();
@@ -143,7 +157,7 @@ Result<std::unique_ptr<Layer>> Filter::load_layer(std::uint32_t index, std::span
     const std::size_t record_bytes = record->byte_count;
     if (auto loaded = load_cell(*made, *record, bytes); !loaded) return loaded.error();
     left = left.subspan(record_bytes);
-    if (!fixed) body_->give_back(left.data());
+    body_->give_back(left.data());
   }
   if (auto covered = made->complete(); !covered) return covered.error();
   bytes += made->head_bytes();
@@ -152,6 +166,7 @@ Result<std::unique_ptr<Layer>> Filter::load_layer(std::uint32_t index, std::span
 
 Result<void> Filter::complete() {
   std::span<std::byte> left = body_->all();
+  body_->not_given = left.data();
   std::uint64_t bytes = 0;
   for (std::uint32_t index = 0; !left.empty(); ++index) {
     if (index >= plan_.layer_count) return damaged("a filter has cells of more layers than it may have");
@@ -162,8 +177,8 @@ Result<void> Filter::complete() {
   }
   if (layer_count() == 0) return damaged("a filter has no cells");
   if (forgotten() > all_removed()) return damaged("more removals of a filter are forgotten than there were");
-  take_own(bytes - (body_->stays ? body_->given_back : body_->footprint()));
-  if (!body_->stays) body_ = nullptr;
+  take_own(bytes - body_->footprint());
+  body_ = nullptr;
   return {};
 }
 

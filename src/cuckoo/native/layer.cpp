@@ -25,8 +25,20 @@ std::int64_t footprint(std::size_t bytes) {
   return static_cast<std::int64_t>(value::heap_footprint(value::heap_line_bytes(bytes)));
 }
 
+std::uint64_t cell_head_bytes_of(std::uint64_t cell_count) {
+  return cell_count * (value::heap_footprint(sizeof(Cell)) + sizeof(std::unique_ptr<Cell>));
+}
+
 void retire_lines(std::uint64_t* lines, Memory& memory) {
   memory.retire(lines, [](void* retired) { value::heap_release_lines(retired); });
+}
+
+// A client may have added many items more often than the slots count, and removed them again.
+void drop_zeros(std::vector<Extra>& extras, const Changer& by) {
+  const std::size_t before = extras.capacity();
+  forget_zeros(extras);
+  if (extras.size() <= before / 4) extras.shrink_to_fit();
+  by.took(-static_cast<std::int64_t>((before - extras.capacity()) * sizeof(Extra)));
 }
 
 auto find_extra(std::vector<Extra>& extras, std::uint64_t entry) {
@@ -37,12 +49,14 @@ auto find_extra(std::vector<Extra>& extras, std::uint64_t entry) {
 
 std::uint64_t Layer::head_bytes(std::uint64_t cell_count, std::uint64_t entry_count) {
   return value::heap_footprint(sizeof(Layer)) + value::heap_footprint(sizeof(Directory)) +
-         cell_count * (value::heap_footprint(sizeof(Cell)) + sizeof(std::unique_ptr<Cell>)) +
-         entry_count * sizeof(std::atomic<Cell*>);
+         cell_head_bytes_of(cell_count) + entry_count * sizeof(std::atomic<Cell*>);
 }
 
 std::uint64_t Layer::head_bytes() const {
-  return head_bytes(cells_.size(), directory_.load(std::memory_order_relaxed)->cells.size());
+  const std::uint64_t heads =
+      head_bytes(cells_.size(), directory_.load(std::memory_order_relaxed)->cells.size());
+  return lines_ ? heads + value::Bitmap::footprint(first_form().shape.byte_count() * plan_.root_count)
+                : heads;
 }
 
 bool Layer::may_have(const Cell::Form& form, std::uint64_t entries_end) const {
@@ -85,21 +99,24 @@ std::unique_ptr<Layer> Layer::make_empty(const Plan& plan, std::uint32_t index) 
 
 std::unique_ptr<Layer> Layer::make(const Plan& plan, std::uint32_t index) {
   auto layer = make_empty(plan, index);
-  const Cell::Form form{.shape = layer->shape_of(0, layer->plan().remainder_bits_first)};
-  const std::size_t bytes_of_lines = form.shape.byte_count();
-  if (layer->plan().fixed()) {
-    auto lines = value::Bitmap::allocate(bytes_of_lines * plan.root_count, value::Paging::small);
-    if (!lines) return nullptr;
-    layer->lines_.emplace(std::move(*lines));
-  }
+  const bool fixed = layer->plan().fixed();
+  if (fixed && !layer->make_fixed_lines(value::Paging::small)) return nullptr;
   layer->cells_.reserve(plan.root_count);
   for (std::uint32_t root = 0; root < plan.root_count; ++root)
-    layer->add_loaded(
-        form, 0, root,
-        !layer->lines_ ? nullptr : layer->lines_->words() + bytes_of_lines / sizeof(std::uint64_t) * root);
+    layer->add_loaded(layer->first_form(), 0, root, fixed ? layer->fixed_lines(root) : nullptr);
   const auto covered = layer->complete();
   SEPAL_ASSERT(covered, "the roots of a layer do not cover it");
   return layer;
+}
+
+bool Layer::make_fixed_lines(value::Paging paging) {
+  auto lines = value::Bitmap::allocate(first_form().shape.byte_count() * plan_.root_count, paging);
+  if (lines) lines_.emplace(std::move(*lines));
+  return lines.has_value();
+}
+
+std::uint64_t* Layer::fixed_lines(std::uint32_t root) const {
+  return lines_->words() + first_form().shape.byte_count() / sizeof(std::uint64_t) * root;
 }
 
 Layer::~Layer() {
@@ -226,7 +243,7 @@ std::uint64_t Layer::count_all(const ItemPlace& at) const {
 // --- adds -------------------------------------------------------------------------------------------------
 
 bool Layer::may_resize(Cell& cell, std::uint64_t bytes, const Changer& by) {
-  return by.memory.may_take(bytes + by.stills.bytes_to_keep(cell)) && by.stills.keep(cell);
+  return by.may_take(bytes + by.stills.bytes_to_keep(cell)) && by.stills.keep(cell);
 }
 
 Put Layer::ensure_lines(Cell& cell, const Changer& by) {
@@ -330,7 +347,7 @@ void Layer::replace_lines(Cell& cell, const Cell::Form& form, Lines lines, const
     bytes -= footprint(cell.form().shape.byte_count());
   }
   cell.set(form, lines.release(), true);
-  forget_zeros(cell.extras());
+  drop_zeros(cell.extras(), by);
   by.took(bytes);
 }
 
@@ -376,7 +393,7 @@ Put Layer::split(Cell*& cell, const ItemPlace& at, const Changer& by) {
                                      cell->root(), cell->layer());
   Cell& other = *made;
   other.set(half, right_lines.release(), true);
-  by.took(footprint(half_bytes) + static_cast<std::int64_t>(value::heap_footprint(sizeof(Cell))));
+  by.took(footprint(half_bytes) + static_cast<std::int64_t>(cell_head_bytes_of(1)));
   replace_lines(*cell, half, std::move(left_lines), by);
   other.lock();
   cell->give_half(other, middle, right_count);
@@ -439,7 +456,7 @@ bool Layer::take_extra(Cell& cell, std::uint64_t entry, const Changer& by) {
   --at->count;
   cell.count_extra(-1);
   // A removal takes no memory, so it keeps nothing.
-  if (at->count == 0 && !by.stills.need(cell)) forget_zeros(extras);
+  if (at->count == 0 && !by.stills.need(cell)) drop_zeros(extras, by);
   return true;
 }
 
@@ -450,7 +467,8 @@ void Layer::shrink(Cell& cell, const Changer& by) {
   const Cell::Form smaller{.shape = shape_of(form.depth, remainder_bits), .depth = form.depth};
   if (smaller.shape.quotient_count() < quotients_min) return;
   // Without memory or room the cell stays as it is. No limit is asked for its smaller lines: more comes back.
-  if (!may_resize(cell, 0, by)) return;
+  // What a removal does not get is no refusal of the filter.
+  if (!by.memory.may_take(by.stills.bytes_to_keep(cell)) || !by.stills.keep(cell)) return;
   Put rebuild = Put::done;
   Lines lines = rebuilt(cell, smaller.shape, rebuild);
   if (rebuild == Put::done) replace_lines(cell, smaller, std::move(lines), by);

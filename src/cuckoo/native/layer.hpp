@@ -49,6 +49,7 @@ struct Changer {
   // A replay: the number that the change has in the journal. A full layer takes what the journal has.
   std::optional<std::uint64_t> recorded{};
 
+  [[nodiscard]] bool may_take(std::uint64_t bytes) const { return account.may_take(bytes, memory); }
   void took(std::int64_t bytes) const { account.took(bytes, memory); }
 };
 
@@ -67,9 +68,12 @@ class Layer {
   // What make() takes.
   [[nodiscard]] static std::uint64_t byte_count(const Plan& plan, std::uint32_t index);
 
-  // All but the lines and the extras; with the gate closed.
+  // All but the lines and the extras of cells that grow; with the gate closed.
   [[nodiscard]] std::uint64_t head_bytes() const;
   [[nodiscard]] const LayerPlan& plan() const { return plan_.layers[index_]; }
+  [[nodiscard]] std::uint32_t root_count() const { return plan_.root_count; }
+  // The form that all cells of a new layer have.
+  [[nodiscard]] Cell::Form first_form() const { return {.shape = shape_of(0, plan().remainder_bits_first)}; }
 
   // --- any thread inside the gate -------------------------------------------------------------------------
 
@@ -137,6 +141,10 @@ class Layer {
 
   // --- no other thread knows the layer ---------------------------------------------------------------------
 
+  // The lines of all cells of a fixed layer: zeros. False: there is no memory.
+  [[nodiscard]] bool make_fixed_lines(value::Paging paging);
+  // Those of one cell.
+  [[nodiscard]] std::uint64_t* fixed_lines(std::uint32_t root) const;
   // Adds a cell behind those that are there. The cell does not own its lines.
   Cell& add_loaded(const Cell::Form& form, std::uint64_t first, std::uint32_t root, std::uint64_t* lines);
   // Whether a cell of this layer can have this form, and entries below this.

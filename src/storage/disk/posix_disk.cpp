@@ -3,66 +3,26 @@
 #include <sepal/storage/disk/disk.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <chrono>
 #include <fcntl.h>
 #include <string_view>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <system_error>
-#include <thread>
 #include <unistd.h>
+
+#include "storage/disk/posix_calls.hpp"
+#include "storage/disk/posix_locks.hpp"
 
 namespace sepal::storage {
 namespace {
 
-// The most that a file may have: other users may not read it, because keys can be confidential. sepald's
-// umask takes the group's rights, too.
-constexpr mode_t file_mode = 0640;
 constexpr mode_t directory_mode = 0750;
 
 constexpr std::uint64_t zeros_bytes = std::uint64_t{1} << 20;    // written in one go
 constexpr std::size_t populated_bytes = std::size_t{256} << 10;  // in one go
-
-// For processes that ask whether a lock is held. They need microseconds, unless the system stops them.
-constexpr std::chrono::seconds wait_for_askers_max{2};
-constexpr std::chrono::milliseconds asker_look_period{1};
-
-Errc code_of(int error_number) {
-  switch (error_number) {
-    case ENOSPC:
-    case EDQUOT: return Errc::disk_full;
-    case EROFS:
-    case EACCES:
-    case EPERM: return Errc::read_only;
-    case ENOENT: return Errc::not_found;
-    default: return Errc::io;
-  }
-}
-
-Error failed(std::string_view operation, const Path& path, int error_number) {
-  return fail(code_of(error_number), "cannot " + std::string(operation) + " " + path.string() + ": " +
-                                         std::generic_category().message(error_number));
-}
-
-// System calls need a name for the current directory, which an empty path means.
-const Path& named(const Path& directory) {
-  static const Path here = ".";
-  return directory.empty() ? here : directory;
-}
-
-// A signal may interrupt a system call, which then fails with EINTR and has done nothing. The loops here and
-// below call it again.
-Descriptor open_descriptor(const Path& path, int flags) {
-  for (;;) {
-    const int number = ::open(path.c_str(), flags | O_CLOEXEC, file_mode);
-    if (number >= 0 || errno != EINTR) return Descriptor(number);
-  }
-}
 
 Result<void> write_all(const Descriptor& descriptor, const Path& path, std::uint64_t offset,
                        std::span<const std::byte> bytes) {
@@ -183,8 +143,13 @@ Result<void> allocate(const Descriptor& descriptor, const Path& path, std::uint6
 class PosixMappedFile final : public MappedFile {
  public:
   // `identity` is that of the file. The descriptor is not kept, because descriptors may be few.
-  PosixMappedFile(Path path, const struct stat& identity, std::span<std::byte> bytes)
-      : path_(std::move(path)), device_(identity.st_dev), number_(identity.st_ino), bytes_(bytes) {}
+  PosixMappedFile(std::shared_ptr<PosixLocks> locks, Path path, const struct stat& identity,
+                  std::span<std::byte> bytes)
+      : locks_(std::move(locks)),
+        path_(std::move(path)),
+        device_(identity.st_dev),
+        number_(identity.st_ino),
+        bytes_(bytes) {}
   ~PosixMappedFile() override { ::munmap(bytes_.data(), bytes_.size()); }
   PosixMappedFile(const PosixMappedFile&) = delete;
   PosixMappedFile& operator=(const PosixMappedFile&) = delete;
@@ -209,9 +174,9 @@ class PosixMappedFile final : public MappedFile {
     // The sync of a removed file succeeds, but no start would find the file. So its name is checked here.
     const bool there = ::stat(path_.c_str(), &status) == 0;
     if (!there && errno != ENOENT && errno != ENOTDIR) return failed("look at", path_, errno);
-    if (!there || status.st_dev != device_ || status.st_ino != number_)
-      return fail(Errc::not_found, path_.string() + " was removed while in use");
-    return {};
+    if (there && status.st_dev == device_ && status.st_ino == number_) return {};
+    if (auto checked = locks_->check(path_); !checked) return checked;
+    return fail(Errc::not_found, path_.string() + " was removed while in use");
   }
 
   // Kernels before 5.14 cannot do this; there the first store into a page gets it. So an error is ignored.
@@ -242,126 +207,22 @@ class PosixMappedFile final : public MappedFile {
                           static_cast<std::size_t>(offset + byte_count - from));
   }
 
+  std::shared_ptr<PosixLocks> locks_;
   Path path_;
   dev_t device_;
   ino_t number_;
   std::span<std::byte> bytes_;
 };
 
-class PosixLock final : public DirectoryLock {
- public:
-  PosixLock(Descriptor directory, Descriptor file, Path path)
-      : directory_(std::move(directory)), file_(std::move(file)), path_(std::move(path)) {}
-
-  Result<void> note(std::string_view lines) override {
-    const std::string text = std::to_string(::getpid()) + "\n" + std::string(lines);
-    if (::ftruncate(file_.number(), 0) != 0) return failed("write", path_, errno);
-    const ssize_t count = ::pwrite(file_.number(), text.data(), text.size(), 0);
-    if (count < 0) return failed("write", path_, errno);
-    // Only a disk without room for the rest makes the system write a part.
-    if (static_cast<std::size_t>(count) < text.size()) return failed("write", path_, ENOSPC);
-    return {};
-  }
-
- private:
-  // The flock ends when the last descriptor is closed. The lock file stays, because removing it would be a
-  // race.
-  Descriptor directory_;
-  Descriptor file_;
-  Path path_;
-};
-
-// The process id in a lock file; empty if it cannot be read.
-std::string holder_of(const Descriptor& lock_file) {
-  std::array<char, 24> text{};
-  const ssize_t count = ::pread(lock_file.number(), text.data(), text.size(), 0);
-  const std::string_view read(text.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
-  const std::string_view digits = read.substr(0, read.find_first_not_of("0123456789"));
-  return std::string(digits);
-}
-
-Error held_by_another(const Path& path, const Descriptor& lock_file) {
-  const std::string holder = holder_of(lock_file);
-  const std::string who = holder.empty() ? "another process" : "process " + holder;
-  return fail(Errc::in_use, "the directory " + named(path.parent_path()).string() + " is in use by " + who +
-                                ", which holds the lock on " + path.string() +
-                                "; stop it, or use another directory");
-}
-
-// False: another process has a lock that stands against it.
-Result<bool> try_flock(const Descriptor& descriptor, const Path& path, int kind) {
-  while (::flock(descriptor.number(), kind | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) return false;
-    if (errno != EINTR) return failed("lock", path, errno);
-  }
-  return true;
-}
-
-// False: another process holds the lock. One that only asks whether it is held (is_locked()) has a shared
-// lock for an instant. A start must not fail for that reason, so such a process is waited for.
-Result<bool> try_lock(const Descriptor& descriptor, const Path& path) {
-  const auto give_up_at = std::chrono::steady_clock::now() + wait_for_askers_max;
-  for (;;) {
-    auto taken = try_flock(descriptor, path, LOCK_EX);
-    if (!taken || *taken) return taken;
-    // The system shares a lock with those who ask, and not with a holder.
-    auto shared = try_flock(descriptor, path, LOCK_SH);
-    if (!shared || !*shared) return shared;
-    // Given back before the pause. Two starts that kept their shared locks would keep each other out.
-    static_cast<void>(::flock(descriptor.number(), LOCK_UN));
-    if (std::chrono::steady_clock::now() >= give_up_at) return false;
-    std::this_thread::sleep_for(asker_look_period);
-  }
-}
-
-// Whether a process holds the lock of a file or a directory. Closing the descriptor ends the shared lock.
-Result<bool> held_by_any(const Path& path, int flags) {
-  const Descriptor descriptor = open_descriptor(path, flags);
-  if (!descriptor.is_open()) return failed("open", path, errno);
-  const auto shared = try_flock(descriptor, path, LOCK_SH);
-  return shared ? Result<bool>(!*shared) : shared.error();
-}
-
-std::string_view kind_of(mode_t mode) {
-  if (S_ISDIR(mode)) return "folder";
-  if (S_ISFIFO(mode)) return "pipe";
-  if (S_ISSOCK(mode)) return "socket";
-  return "device";
-}
-
-Error not_regular(std::string_view operation, const Path& path, std::string_view kind) {
-  return fail(Errc::io, "cannot " + std::string(operation) + " " + path.string() +
-                            ": it is not a regular file but a " + std::string(kind));
-}
-
-// Opens a regular file. O_NONBLOCK keeps open() from waiting for the other end of a pipe or a device; it does
-// nothing to a regular file. Once it is open, the descriptor is asked for the kind, because the name may get
-// another file meanwhile.
-Result<Descriptor> open_regular(std::string_view operation, const Path& path, int flags) {
-  Descriptor descriptor = open_descriptor(path, flags | O_NONBLOCK);
-  const int error_number = descriptor.is_open() ? 0 : errno;
-  struct stat status {};
-  // For a pipe without a reader, a folder and a socket, open() itself fails without a clear reason. lstat()
-  // gives it.
-  const bool known = descriptor.is_open() ? ::fstat(descriptor.number(), &status) == 0
-                                          : ::lstat(path.c_str(), &status) == 0 && !S_ISLNK(status.st_mode);
-  if (known && !S_ISREG(status.st_mode)) return not_regular(operation, path, kind_of(status.st_mode));
-  // The name is there. So this is not the error of a file that is not.
-  if (error_number == ENOENT && S_ISLNK(status.st_mode))
-    return fail(Errc::io, "cannot " + std::string(operation) + " " + path.string() +
-                              ": it is a link to a file that is not there");
-  if (!descriptor.is_open()) return failed(operation, path, error_number);
-  if (!known) return failed("look at", path, errno);
-  return descriptor;
-}
-
 class PosixDisk final : public Disk {
  public:
   Result<std::unique_ptr<File>> create(const Path& path) override {
+    if (auto checked = locks_->check(path); !checked) return checked.error();
     return file_of(open_regular("create", path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW), path);
   }
 
   Result<AsideFile> create_aside(const Path& target) override {
+    if (auto checked = locks_->check(target); !checked) return checked.error();
     for (;;) {
       std::uint64_t number = 0;
       if (::getrandom(&number, sizeof number, 0) != sizeof number)
@@ -376,10 +237,12 @@ class PosixDisk final : public Disk {
   }
 
   Result<std::unique_ptr<File>> open(const Path& path) override {
+    if (auto checked = locks_->check(path); !checked) return checked.error();
     return file_of(open_regular("open", path, O_RDONLY), path);
   }
 
   Result<std::unique_ptr<File>> open_plain(const Path& path) override {
+    if (auto checked = locks_->check(path); !checked) return checked.error();
     auto descriptor = open_regular("open", path, O_RDONLY | O_NOFOLLOW);
     // The look at the name only improves the message. What is refused is decided by open().
     std::error_code unknown;
@@ -389,6 +252,7 @@ class PosixDisk final : public Disk {
   }
 
   Result<std::unique_ptr<MappedFile>> create_mapped(const Path& path, std::uint64_t byte_count) override {
+    if (auto checked = locks_->check(path); !checked) return checked.error();
     Descriptor descriptor = open_descriptor(path, O_RDWR | O_CREAT | O_EXCL);
     if (!descriptor.is_open()) return failed("create", path, errno);
     auto mapped = map(descriptor, path, byte_count);
@@ -398,6 +262,7 @@ class PosixDisk final : public Disk {
   }
 
   Result<void> make_directory(const Path& path) override {
+    if (auto checked = locks_->check(path); !checked) return checked.error();
     if (::mkdir(path.c_str(), directory_mode) == 0) return {};
     // Kept, because the calls below change errno.
     const int error_number = errno;
@@ -409,6 +274,7 @@ class PosixDisk final : public Disk {
   }
 
   Result<std::vector<std::string>> list(const Path& directory) override {
+    if (auto checked = locks_->check(directory); !checked) return checked.error();
     std::vector<std::string> names;
     std::error_code code;
     std::filesystem::directory_iterator at(named(directory), code);
@@ -430,21 +296,27 @@ class PosixDisk final : public Disk {
   }
 
   Result<void> rename(const Path& from, const Path& to) override {
+    if (auto checked = locks_->check(to); !checked) return checked.error();
+    if (auto checked = locks_->check(from); !checked) return checked.error();
     if (::rename(from.c_str(), to.c_str()) == 0) return {};
     return failed("rename to " + to.string() + " the file", from, errno);
   }
 
   Result<void> link(const Path& from, const Path& to) override {
+    if (auto checked = locks_->check(to); !checked) return checked.error();
+    if (auto checked = locks_->check(from); !checked) return checked.error();
     if (::link(from.c_str(), to.c_str()) == 0) return {};
     return failed("link to " + to.string() + " the file", from, errno);
   }
 
   Result<void> remove(const Path& path) override {
+    if (auto checked = locks_->check(path); !checked) return checked.error();
     if (::unlink(path.c_str()) == 0 || errno == ENOENT) return {};
     return failed("remove", path, errno);
   }
 
   Result<void> release(const Path& path, std::uint64_t offset) override {
+    if (auto checked = locks_->check(path); !checked) return checked.error();
     const Descriptor descriptor = open_descriptor(path, O_WRONLY);
     struct stat status {};
     if (!descriptor.is_open()) return failed("open", path, errno);
@@ -468,6 +340,7 @@ class PosixDisk final : public Disk {
   }
 
   Result<void> remove_tree(const Path& directory) override {
+    if (auto checked = locks_->check(directory); !checked) return checked.error();
     std::error_code code;
     std::filesystem::remove_all(directory, code);
     if (code) return failed("remove the directory", directory, code.value());
@@ -476,6 +349,7 @@ class PosixDisk final : public Disk {
 
   // A sync of a file does not make its name durable. Only a sync of the directory does.
   Result<void> sync_directory(const Path& directory) override {
+    if (auto checked = locks_->check(directory); !checked) return checked.error();
     const Descriptor descriptor = open_descriptor(named(directory), O_RDONLY | O_DIRECTORY);
     if (!descriptor.is_open()) return failed("open the directory", named(directory), errno);
     while (::fsync(descriptor.number()) != 0) {
@@ -484,41 +358,12 @@ class PosixDisk final : public Disk {
     return {};
   }
 
-  Result<std::unique_ptr<DirectoryLock>> lock(const Path& path) override {
-    // Locks the directory as well, because the lock file can be removed while it is locked, and made anew. On
-    // a file system that cannot lock a directory (NFS), only the file is locked.
-    const Path parent = named(path.parent_path());
-    Descriptor directory = open_descriptor(parent, O_RDONLY | O_DIRECTORY);
-    if (!directory.is_open()) return failed("open the directory", parent, errno);
-    const auto directory_locked = try_lock(directory, parent);
-    if (directory_locked && !*directory_locked)
-      return held_by_another(path, open_descriptor(path, O_RDONLY | O_NONBLOCK));
-    // Not emptied before it is locked: the lines in it belong to the process that holds the lock.
-    auto opened = open_regular("open the lock file", path, O_RDWR | O_CREAT);
-    if (!opened) return opened.error();
-    Descriptor& descriptor = *opened;
-    const auto locked = try_lock(descriptor, path);
-    if (!locked) return locked.error();
-    if (!*locked) return held_by_another(path, descriptor);
-    auto held = std::make_unique<PosixLock>(std::move(directory), std::move(descriptor), path);
-    // The process id only serves the message above. So a failed write is ignored: a full disk must not keep a
-    // server from starting.
-    static_cast<void>(held->note({}));
-    return std::unique_ptr<DirectoryLock>(std::move(held));
-  }
-
-  Result<bool> is_locked(const Path& path) override {
-    auto file = held_by_any(path, O_RDONLY | O_NONBLOCK);
-    if (file ? *file : file.error().code != Errc::not_found) return file;
-    // The file may have been removed while it is locked. Where a directory cannot be locked, the file is all
-    // that a daemon has locked.
-    auto directory = held_by_any(named(path.parent_path()), O_RDONLY | O_DIRECTORY);
-    return directory || !file ? directory : file;
-  }
+  Result<std::unique_ptr<DirectoryLock>> lock(const Path& path) override { return locks_->lock(path); }
+  Result<bool> is_locked(const Path& path) override { return is_locked_by_any(path); }
 
  private:
-  static Result<std::unique_ptr<MappedFile>> map(const Descriptor& descriptor, const Path& path,
-                                                 std::uint64_t byte_count) {
+  Result<std::unique_ptr<MappedFile>> map(const Descriptor& descriptor, const Path& path,
+                                          std::uint64_t byte_count) {
     // Before the file is mapped: a store into a page behind the end of a file ends the process, too.
     if (auto allocated = allocate(descriptor, path, byte_count); !allocated) return allocated.error();
     struct stat identity {};
@@ -529,14 +374,17 @@ class PosixDisk final : public Disk {
     // MADV_RANDOM turns reading ahead off. Nothing is read here. Reading ahead would join pages of the file
     // into one big piece, which the system writes, and closes to stores, as a whole.
     static_cast<void>(::madvise(bytes, size, MADV_RANDOM));
-    return std::unique_ptr<MappedFile>(
-        std::make_unique<PosixMappedFile>(path, identity, std::span(static_cast<std::byte*>(bytes), size)));
+    return std::unique_ptr<MappedFile>(std::make_unique<PosixMappedFile>(
+        locks_, path, identity, std::span(static_cast<std::byte*>(bytes), size)));
   }
 
   static Result<std::unique_ptr<File>> file_of(Result<Descriptor> descriptor, const Path& path) {
     if (!descriptor) return descriptor.error();
     return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(*descriptor), path));
   }
+
+  // Shared with the mapped files, which may outlive the disk.
+  const std::shared_ptr<PosixLocks> locks_ = std::make_shared<PosixLocks>();
 };
 
 }  // namespace

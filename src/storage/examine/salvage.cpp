@@ -69,14 +69,14 @@ class Salvage {
   };
 
   // Reports each loss once, even if several parts are lost for one reason.
-  void lose(std::string what) {
-    what = without_salvage_advice(std::move(what));
-    if (told_.insert(what).second) report_.lost.push_back(std::move(what));
-  }
+  void lose(std::string what) { tell_once(std::move(what), report_.lost); }
 
   // The same for what is damaged, and costs no data.
-  void note(std::string what) {
-    if (told_.insert(what).second) report_.noted.push_back(std::move(what));
+  void note(std::string what) { tell_once(std::move(what), report_.noted); }
+
+  void tell_once(std::string what, std::vector<std::string>& lines) {
+    what = without_salvage_advice(std::move(what));
+    if (told_.insert(what).second) lines.push_back(std::move(what));
   }
 
   Result<void> require_empty(const Path& into) {
@@ -187,7 +187,7 @@ class Salvage {
     if (!file) {
       lose(file.error().detail);
       if (listed)
-        lose(std::to_string(listed->record_count) + " " + value::words_of_kinds() + " that " + path.string() +
+        lose(std::to_string(listed->record_count) + " keys that " + path.string() +
              " had, as the MANIFEST says");
       return {};
     }

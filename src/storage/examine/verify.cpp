@@ -333,11 +333,17 @@ Result<std::vector<Finding>> verify_directory(Disk& disk, const Path& directory,
 
 std::string text_of(const KindCounts& counts) {
   // Filters and strings are always named; a kind that few have only where it is there.
-  return value::words_of_kinds([&](const value::KindRow& row) -> std::optional<std::string> {
-    const std::uint64_t count = count_of(counts, row.kind);
-    if (count == 0 && row.kind > value::Kind::string) return std::nullopt;
-    return std::to_string(count) + " ";
-  });
+  std::vector<std::string> each;
+  for (const value::KindRow* const row : value::kinds)
+    if (const std::uint64_t count = count_of(counts, row->kind);
+        count != 0 || row->kind <= value::Kind::string)
+      each.push_back(std::to_string(count) + " " + std::string(row->word) + "s");
+  std::string words;
+  for (std::size_t at = 0; at < each.size(); ++at) {
+    if (at != 0) words += at + 1 == each.size() ? " and " : ", ";
+    words += each[at];
+  }
+  return words;
 }
 
 namespace {

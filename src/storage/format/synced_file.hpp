@@ -42,6 +42,8 @@ class SyncedFile {
   // Once this succeeds, `mark` survives power loss. After an error the file says what it said before, or
   // `mark`. Errors: those of Disk.
   Result<void> write(const SyncedMark& mark);
+  // The next write makes the file anew: it may lie in a directory that was moved.
+  void forget() { file_ = nullptr; }
 
  private:
   Result<void> make(const SyncedMark& mark);

@@ -1,8 +1,10 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/log/event.hpp>
+#include <sepal/storage/format/journal_format.hpp>
 #include <sepal/storage/format/named_lines.hpp>
 #include <sepal/storage/format/snapshot_format.hpp>
 #include <sepal/storage/generation/data_directory.hpp>
+#include <sepal/storage/journal/reserve.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -33,6 +35,13 @@ Result<void> make_directories(Disk& disk, const Path& directory) {
   return disk.sync_directory(parent);
 }
 
+// Whether an operation of this process may have made it in a directory that had just come into the place of
+// the locked one. A directory that others use has other files as well, such as SEED.
+bool may_be_own(std::string_view name) {
+  return is_aside_name(name) || Reserve::is_piece(name) || format::segment_number(name) ||
+         format::generation_number(name);
+}
+
 }  // namespace
 
 class DataDirectory::Implementation {
@@ -53,7 +62,8 @@ class DataDirectory::Implementation {
     if (!identity) return identity.error();
     lineage_ = drawn_lineage(drawn);
     if (*identity != 0) lineage_.identity = *identity;
-    if (auto seeded = find_seed(drawn, seed_fixed); !seeded) return seeded;
+    const bool has_data = current->number || *identity != 0;
+    if (auto seeded = find_seed(drawn, seed_fixed, has_data); !seeded) return seeded;
     remove_asides();
     if (!current->number) return remove_first_remains();
     // FIRST may name the generation, and CURRENT not yet. CURRENT is written before remains are removed,
@@ -67,8 +77,10 @@ class DataDirectory::Implementation {
   Result<GenerationReport> save(const Snapshot& snapshot, const ProgressSink& progress, Linking linking,
                                 const std::function<Result<void>()>& all_read) {
     SEPAL_ASSERT(lock_ != nullptr, "a save into a directory that is not locked");
+    if (auto taken = take_replacement(); !taken) return taken.error();
     const auto number = next_number();
     if (!number) return number.error();
+    if (auto seeded = keep_seed(); !seeded) return seeded.error();
     const GenerationPlace place{.folder = folder(*number), .number = *number, .lineage = lineage_};
     const KnownFiles none;
     auto written = write(place, [&] {
@@ -128,6 +140,8 @@ class DataDirectory::Implementation {
     return is_damage(read.error()) ? with_advice(read.error(), restore_or_salvage) : read.error();
   }
 
+  [[nodiscard]] Result<void> check() { return lock_->check(); }
+
   [[nodiscard]] const Path& path() const { return directory_; }
   [[nodiscard]] std::uint64_t seed() const { return seed_; }
   [[nodiscard]] Lineage lineage() const { return lineage_; }
@@ -135,6 +149,19 @@ class DataDirectory::Implementation {
   Result<void> note(std::string_view lines) { return lock_->note(lines); }
 
  private:
+  // Only a save may begin to use another directory, and only before its first file: all files are in one
+  // then.
+  Result<void> take_replacement() {
+    const auto taken = lock_->take_replacement(may_be_own);
+    if (!taken) return taken.error();
+    if (!*taken) return {};
+    files_ = {};
+    saved_bytes_ = 0;
+    log::warn("directory_replaced", "data directory replaced by an empty one, which is used from now on",
+              {{"dir", directory_.native()}});
+    return {};
+  }
+
   [[nodiscard]] Path folder(std::uint64_t number) const {
     return directory_ / format::generation_name(number);
   }
@@ -143,15 +170,31 @@ class DataDirectory::Implementation {
     return read_current_generation(disk_, directory_);
   }
 
-  Result<void> find_seed(std::uint64_t seed_drawn, std::optional<std::uint64_t> seed_fixed) {
+  Result<void> find_seed(std::uint64_t seed_drawn, std::optional<std::uint64_t> seed_fixed, bool has_data) {
     const auto seed = read_seed(disk_, directory_);
     // A seed that the operator names counts, also where the file cannot be read.
     if (!seed && !seed_fixed) return seed.error();
     seed_ = seed_fixed.value_or(seed ? seed->value_or(seed_drawn) : 0);
     if (!seed || *seed) return {};
+    if (has_data && !seed_fixed)
+      log::warn("seed_missing",
+                "SEED is missing beside data: new filters get a new seed, and cannot be merged "
+                "with older ones",
+                {{"advice", "to merge them, put SEED back from a backup while sepald is stopped"}});
     // The file is written in any case: it also tells a data directory and its copies from others.
-    const std::string line = seed_line(seed_drawn);
+    return write_seed(seed_drawn);
+  }
+
+  Result<void> write_seed(std::uint64_t seed) {
+    const std::string line = seed_line(seed);
     return replace_file(disk_, directory_ / "SEED", format::bytes_of(std::string_view(line)));
+  }
+
+  // An operator may have put an empty directory in the place of one that was lost.
+  Result<void> keep_seed() {
+    const auto there = disk_.exists(directory_ / "SEED");
+    if (!there) return there.error();
+    return *there ? Result<void>() : write_seed(seed_);
   }
 
   Result<std::vector<std::uint64_t>> generations() const { return list_generations(disk_, directory_); }
@@ -349,6 +392,10 @@ Result<std::unique_ptr<DataDirectory>> DataDirectory::open(Disk& disk, Path dire
   auto implementation = std::make_unique<Implementation>(disk, std::move(directory), options);
   if (auto opened = implementation->open(drawn, seed_fixed); !opened) return opened.error();
   return std::unique_ptr<DataDirectory>(new DataDirectory(std::move(implementation)));
+}
+
+Result<void> DataDirectory::check() {
+  return implementation_->check();
 }
 
 Result<void> DataDirectory::note(std::string_view lines) {

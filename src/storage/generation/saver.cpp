@@ -43,8 +43,8 @@ constexpr microseconds gate_closed_max{300};
 constexpr microseconds gate_pause{200};
 constexpr std::size_t filters_at_once = 128;
 
-// How often the saver looks whether the journal has grown too long.
-constexpr milliseconds journal_period{1000};
+// How often the saver looks whether the journal has grown too long, and whether its directory is still there.
+constexpr milliseconds look_period{1000};
 
 // On a full disk under load, saves for room follow each other at once. One in this time is logged as info,
 // the others as debug.
@@ -125,7 +125,8 @@ class Saver::Implementation {
     Order order{.reason = "stop", .done = {}};
     {
       const MutexLock lock(mutex_);
-      if (now == status_.changes_saved && !demanded_) return last_report_;
+      if (now == status_.changes_saved && !demanded_ && !misplaced_ && directory_.check())
+        return last_report_;
       begin(order);
     }
     return save(order, [&] { return !give_up(); });
@@ -179,7 +180,9 @@ class Saver::Implementation {
       const std::uint64_t changes = callbacks_.changes();
       const std::uint64_t journal_end = journal_position();
       const std::uint64_t adopted_bytes = callbacks_.adopted_bytes ? callbacks_.adopted_bytes() : 0;
+      const bool is_there = directory_.check().ok();
       const MutexLock lock(mutex_);
+      misplaced_ = misplaced_ || !is_there;
       if (look && !closing_ && !order_) order_ = own_order(changes, journal_end, adopted_bytes);
       // An order that was given before the end is still carried out, because each `done` is called exactly
       // once.
@@ -203,6 +206,7 @@ class Saver::Implementation {
     looked_at_ = now;
     const bool may_try = now >= retry_at_;
     if (demanded_ && may_try) return Order{.reason = "journal incomplete", .done = {}};
+    if (misplaced_ && may_try) return Order{.reason = "directory", .done = {}};
     if (room_wanted_ && may_try) return Order{.reason = room_reason, .done = {}};
     if (journal_is_long(journal_end, adopted_bytes) && may_try) return Order{.reason = "journal", .done = {}};
     if (options_.interval == milliseconds(0) || now < last_time_ + options_.interval) return std::nullopt;
@@ -238,11 +242,10 @@ class Saver::Implementation {
 
   [[nodiscard]] std::optional<SteadyTime> next_look() const SEPAL_REQUIRES(mutex_) {
     if (closing_) return std::nullopt;
-    SteadyTime next = SteadyTime::max();
+    SteadyTime next = looked_at_ + look_period;
     if (options_.interval != milliseconds(0)) next = std::min(next, last_time_ + options_.interval);
-    if (options_.journal_share != 0) next = std::min(next, looked_at_ + journal_period);
     if (demanded_ || room_wanted_) next = std::min(next, retry_at_);
-    return next == SteadyTime::max() ? std::nullopt : std::optional(next);
+    return next;
   }
 
   void wait_for_orders(const std::function<bool()>& give_up) {
@@ -289,9 +292,8 @@ class Saver::Implementation {
                   cut.snapshot, [&](const Progress& progress) { return follow(progress, watch, go_on); },
                   linking);
     const SteadyTime end = steady_now();
-    // log() comes before record(), because it asks whether the save before this one failed. record() comes
-    // before the callbacks, because they wake threads that ask for status(): the adopter would see a save
-    // that still runs, and go on waiting.
+    // record() comes before the callbacks, because they wake threads that ask for status(): the adopter would
+    // see a save that still runs, and go on waiting.
     log(report, order, seconds_between(start, end));
     record(report, order, cut, std::chrono::duration_cast<milliseconds>(end - start));
     if (report && callbacks_.saved) callbacks_.saved(cut.snapshot.journal_position);
@@ -424,7 +426,7 @@ class Saver::Implementation {
     if (order.reason == room_reason && !often) room_log_due_ = now + room_log_period;
   }
 
-  // Repeated failures are logged on the level debug only, unless a client has asked for the save.
+  // Each failure is an error in the log: the pause between tries bounds how many there are.
   void log(const Result<GenerationReport>& report, const Order& order, double seconds) const {
     if (report) {
       log::write(log_level_, "save_finished", "save finished",
@@ -435,8 +437,7 @@ class Saver::Implementation {
                   {"generation", report->name}});
       return;
     }
-    const bool news = order.done || status().last_ok;
-    log::write(news ? log::Level::error : log::Level::debug, "save_failed", "save failed",
+    log::error("save_failed", "save failed",
                {{"reason", order.reason}, {"seconds", seconds, 3}, {"error", report.error().detail}});
   }
 
@@ -463,8 +464,10 @@ class Saver::Implementation {
     retry_pause_ = retry_pause_min;
     // Requests for room that came while the save ran are met as well: they ask for a save that ends later.
     room_wanted_ = false;
+    misplaced_ = false;
     last_report_ = *report;
     status_.last_success = std::chrono::system_clock::now();
+    status_.last_success_steady = std::chrono::steady_clock::now();
     status_.last_bytes = report->bytes;
     status_.changes_saved = cut.changes;
     status_.journal_position = cut.snapshot.journal_position;
@@ -481,7 +484,7 @@ class Saver::Implementation {
 
   // The stop or the journal waits for the running save, or for the next one: no bandwidth limit then.
   [[nodiscard]] bool in_a_hurry() const SEPAL_REQUIRES(mutex_) {
-    return closing_ || demanded_ || demanded_runs_ || room_wanted_;
+    return closing_ || demanded_ || demanded_runs_ || room_wanted_ || misplaced_;
   }
 
   DataDirectory& directory_;
@@ -502,6 +505,8 @@ class Saver::Implementation {
   SteadyTime looked_at_ SEPAL_GUARDED_BY(mutex_) = steady_now();  // when the saver last looked for a due save
   bool demanded_ SEPAL_GUARDED_BY(mutex_) = false;
   bool room_wanted_ SEPAL_GUARDED_BY(mutex_) = false;
+  // The path has led away from the directory, and no save has succeeded since.
+  bool misplaced_ SEPAL_GUARDED_BY(mutex_) = false;
   bool demanded_runs_ SEPAL_GUARDED_BY(mutex_) = false;  // the running save, or the last one, was demanded
   SteadyTime retry_at_ SEPAL_GUARDED_BY(mutex_) = steady_now();  // no try before this, after a failure
   milliseconds retry_pause_ SEPAL_GUARDED_BY(mutex_) = retry_pause_min;

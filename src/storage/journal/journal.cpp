@@ -342,7 +342,7 @@ class JournalThread final : public Journal {
     if (!free || *free >= failed.lacking_bytes + segment_bytes_) return true;
     if (callbacks_.on_room_needed) callbacks_.on_room_needed();
     core_.preparing_failed(
-        "the last save did not fit on the disk, and the room that is left is kept for the next: " +
+        "the last save did not fit on the disk, so the journal leaves the free room to the next save: " +
         failed.reason);
     return false;
   }
@@ -351,8 +351,8 @@ class JournalThread final : public Journal {
     return callbacks_.bytes_beside ? callbacks_.bytes_beside() : 0;
   }
 
-  // A save helps only if it allows a file to be removed that no save covers yet. Without this test, saves
-  // would follow each other on a disk that another program has filled.
+  // A save helps only if files can be removed after it: those with changes that no save has yet. Without this
+  // test, saves would follow each other without end on a disk that another program has filled.
   void ask_for_room() {
     const std::uint64_t saved = core_.saved_position();
     const bool helps = bytes_beside() > 0 || std::ranges::any_of(past_, [&](const Past& past) {
@@ -408,8 +408,10 @@ class JournalThread final : public Journal {
     return segment;
   }
 
-  // After a failed sync no earlier segment is trusted, and no segment ahead either.
+  // After a failed sync no earlier segment is trusted, and no segment ahead either. The directory may be
+  // another one since the save.
   void restart() {
+    synced_file_.forget();
     // If a segment cannot be made, the next try goes on with those that are in fresh_ already.
     while (fresh_.size() < core_.segments_to_restart()) {
       // As long as any of those that it stands in for: workers hold reserves in their room.
@@ -426,6 +428,9 @@ class JournalThread final : public Journal {
     fresh_.clear();
     // A generation has all that they hold, so remove_past() removes them in this round.
     let_go(std::move(old));
+    if (reserve_ == nullptr) return;
+    reserve_->look_again();
+    core_.reserve_is_whole(reserve_->whole());
   }
 
   Result<std::unique_ptr<JournalSegment>> make_segment(std::uint64_t segment_bytes) {

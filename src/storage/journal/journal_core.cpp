@@ -466,7 +466,11 @@ void JournalCore::freeing_failed(const std::string& reason) {
 void JournalCore::reserve_is_whole(bool whole) {
   const MutexLock lock(mutex_);
   reserve_missing_ = !whole;
-  if (!whole || !room_.freeing_only()) return;
+  if (!whole) return;
+  // It had no piece left when a deletion was refused. Other segments may not be made meanwhile: the room that
+  // is left may be kept for a save.
+  accept_freeing();
+  if (!room_.freeing_only()) return;
   room_.set_freeing_only(false);
   accept();
 }

@@ -59,6 +59,14 @@ Result<void> Reserve::look() {
   return {};
 }
 
+void Reserve::look_again() {
+  for (std::size_t piece = 0; piece < piece_count && !lent_; ++piece) {
+    const auto there = disk_.exists(path(piece));
+    // A save that begins to borrow the pieces meanwhile finds one less.
+    if (there && !*there) bytes_[piece] = 0;
+  }
+}
+
 std::uint64_t Reserve::bytes_from(std::size_t first_piece) const {
   std::uint64_t bytes = 0;
   for (std::size_t piece = first_piece; piece < piece_count; ++piece) bytes += bytes_[piece];

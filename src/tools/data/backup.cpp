@@ -4,6 +4,7 @@
 #include <sepal/storage/disk/disk.hpp>
 #include <sepal/storage/generation/restore.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include <utility>
 
 #include "tools/data/kept_backups.hpp"
+#include "tools/data/permission.hpp"
 #include "tools/redis/redis_connection.hpp"
 #include "tools/redis/tls_flags.hpp"
 #include "tools/shell/held_signals.hpp"
@@ -142,6 +144,7 @@ class SavingServer {
 
 // Refuses a folder without a SEED. `kind` is what the folder should be.
 Result<void> require_seed(Disk& disk, const Path& folder, std::string_view kind) {
+  if (auto readable = require_readable(disk, folder); !readable) return readable;
   const auto there = disk.exists(folder);
   if (!there) return there.error();
   if (!*there) return fail(Errc::not_found, "there is no folder " + folder.string());
@@ -154,6 +157,19 @@ Result<void> require_seed(Disk& disk, const Path& folder, std::string_view kind)
     if (*present) return {};
   }
   return fail(Errc::not_found, folder.string() + " is no " + std::string(kind) + ": it has no SEED");
+}
+
+// Refuses a target in the folder that is read. The paths are compared without their links. A path that cannot
+// be read is in no folder, and fails later. `kind` is what the folder is.
+Result<void> require_outside(const Path& target, const Path& folder, std::string_view kind) {
+  std::error_code code;
+  const auto real = [&](const Path& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, code), code);
+  };
+  const Path outer = real(folder);
+  if (outer.empty() || std::ranges::mismatch(outer, real(target)).in1 != outer.end()) return {};
+  return fail(Errc::out_of_range, target.string() + " lies in the " + std::string(kind) + " " +
+                                      folder.string() + "; name a folder outside of it");
 }
 
 // --- a backup -----------------------------------------------------------------------------------------
@@ -229,17 +245,25 @@ class Backup {
       : request_(request), progress_(progress), directory_(request.directory) {}
 
   Result<BackupReport> run() {
-    Unfinished unfinished(*disk_, without_last_slash(request_.into));
-    if (auto begun = unfinished.begin(); !begun) return begun.error();
-    auto copied = request_.server ? copy_of_running(unfinished.copy()) : copy_of_stopped(unfinished.copy());
-    if (!copied)
-      return request_.server ? with_login_advice(copied.error(), "SEPAL_PASSWORD", "--from") : copied.error();
+    // Nothing is written yet, so a signal may end the program here, while it waits for the server.
+    if (auto found = find_directory(); !found) return advised(found.error());
+    // A disk or a command that loses the data directory would take the backup along.
+    if (auto outside = require_outside(without_last_slash(request_.into), directory_, "data directory");
+        !outside)
+      return outside.error();
+    auto target = request_.choose ? request_.choose() : Result<Path>(request_.into);
+    if (!target) return with_folder_advice(target.error());
+    const HeldSignals signals;
+    Unfinished unfinished(*disk_, without_last_slash(*target));
+    if (auto begun = unfinished.begin(); !begun) return with_folder_advice(begun.error());
+    auto copied = connection_ ? copy_of_running(unfinished.copy()) : copy_of_stopped(unfinished.copy());
+    if (!copied) return with_user_advice(advised(copied.error()));
     progress_.begin("verify", copied->bytes, "bytes");
     if (auto whole = storage::require_whole(*disk_, unfinished.copy(), sink_of(progress_)); !whole)
       // A check that a signal ends returns an error, too. It says nothing about the copy.
       return HeldSignals::asked_to_end() ? ended_as_asked() : about_copy(whole.error());
     if (auto finished = unfinished.finish(); !finished) return finished.error();
-    return BackupReport{.copy = std::move(*copied), .directory = directory_};
+    return BackupReport{.copy = std::move(*copied), .directory = directory_, .into = *target};
   }
 
  private:
@@ -249,12 +273,36 @@ class Backup {
     return normal.has_filename() ? normal : normal.parent_path();
   }
 
+  [[nodiscard]] Error advised(const Error& error) const {
+    if (!request_.server) return error;
+    if (error.detail.find("NOPERM") == std::string::npos)
+      return with_login_advice(error, "SEPAL_PASSWORD", "--from");
+    // Only an older sepald is asked for its setting, which takes a right that shows its password, too.
+    const bool is_about_setting = error.detail.find("CONFIG was answered") != std::string::npos;
+    return fail(error.code, error.detail + (is_about_setting ? "; name its data directory with --dir"
+                                                             : "; the user needs the rights +info +bgsave"));
+  }
+
   static Error about_copy(const Error& error) {
     return fail(error.code, "the copy does not verify, so there is no backup: " + error.detail);
   }
 
+  Result<void> find_directory() {
+    if (!request_.server) return require_seed(*disk_, directory_, "data directory");
+    const auto tls = tls_for(*request_.server, request_.tls);
+    if (!tls) return tls.error();
+    auto connection = RedisConnection::open(*request_.server, request_.password, tls->get());
+    if (!connection) return connection.error();
+    connection_ = std::move(*connection);
+    if (directory_.empty()) {
+      auto told = SavingServer(*connection_, progress_).directory();
+      if (!told) return told.error();
+      directory_ = std::move(*told);
+    }
+    return require_readable(*disk_, directory_);
+  }
+
   Result<storage::CopyReport> copy_of_stopped(const Path& copy) {
-    if (auto data = require_seed(*disk_, directory_, "data directory"); !data) return data.error();
     // The lock is held until the copy is done, so no sepald can start and change the files.
     const auto lock = disk_->lock(directory_ / "LOCK");
     if (!lock && lock.error().code == Errc::in_use)
@@ -264,16 +312,7 @@ class Backup {
   }
 
   Result<storage::CopyReport> copy_of_running(const Path& copy) {
-    const auto tls = tls_for(*request_.server, request_.tls);
-    if (!tls) return tls.error();
-    auto connection = RedisConnection::open(*request_.server, request_.password, tls->get());
-    if (!connection) return connection.error();
-    SavingServer server(**connection, progress_);
-    if (directory_.empty()) {
-      auto told = server.directory();
-      if (!told) return told.error();
-      directory_ = *told;
-    }
+    SavingServer server(*connection_, progress_);
     for (int left = tries_max;; --left) {
       // The server may have another data directory than `directory_`, for example on another machine. A save
       // replaces CURRENT, so the same CURRENT after it tells that. A CURRENT that cannot be read is empty
@@ -282,7 +321,7 @@ class Backup {
       const auto until = server.save();
       if (!until) return until.error();
       if (current_of(*disk_, directory_) == before)
-        return fail(Errc::not_found, "the save of " + (*connection)->name() + " did not change " +
+        return fail(Errc::not_found, "the save of " + connection_->name() + " did not change " +
                                          directory_.string() +
                                          "; name with --dir where its data directory is on this machine");
       auto copied = copy_once(copy, *until);
@@ -309,6 +348,7 @@ class Backup {
   const BackupRequest& request_;
   Progress& progress_;
   Path directory_;
+  std::unique_ptr<RedisConnection> connection_;  // null: the server is stopped
   std::unique_ptr<Disk> disk_ = storage::make_posix_disk();
 };
 
@@ -345,6 +385,14 @@ class Restore {
 
   Result<RestoreReport> run() {
     if (auto backup = require_seed(*disk_, request_.backup, "backup"); !backup) return backup.error();
+    if (auto outside = require_outside(request_.directory, request_.backup, "backup"); !outside)
+      return outside.error();
+    auto report = run_locked();
+    return report ? std::move(report) : with_user_advice(report.error());
+  }
+
+ private:
+  Result<RestoreReport> run_locked() {
     // The lock comes before the look at the data: no sepald can start and make data in between.
     if (auto locked = lock(); !locked) return locked.error();
     if (auto free = require_free(); !free) return free.error();
@@ -356,7 +404,6 @@ class Restore {
     return !report && HeldSignals::asked_to_end() ? ended_as_asked() : std::move(report);
   }
 
- private:
   Result<void> lock() {
     std::error_code code;
     std::filesystem::create_directories(request_.directory, code);
@@ -420,7 +467,6 @@ class Restore {
 }  // namespace
 
 Result<BackupReport> make_backup(const BackupRequest& request, Progress& progress) {
-  const HeldSignals signals;
   raise_descriptor_limit();
   return Backup(request, progress).run();
 }

@@ -13,6 +13,7 @@
 #include <sepal/tls/context.hpp>
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -27,12 +28,16 @@ struct BackupRequest {
   std::filesystem::path directory;     // the data directory; empty: the server says where it is
   tls::Context::ClientOptions tls{};   // for an address with TLS
   std::filesystem::path into;
+  // Chooses the backup's name in the folder `into`; empty: `into` is the name. It may make `into`, so it is
+  // called when it is known that `into` lies outside of the data directory.
+  std::function<Result<std::filesystem::path>()> choose{};
   bool may_link = true;
 };
 
 struct BackupReport {
   storage::CopyReport copy;
   std::filesystem::path directory;  // that was copied
+  std::filesystem::path into;
 };
 
 // Blocks. Memory: fixed buffers, and the largest filter that came whole since the save. Errors: with a

@@ -3,10 +3,13 @@
 #include <cstdlib>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "tools/data/backup.hpp"
 #include "tools/data/kept_backups.hpp"
+#include "tools/data/permission.hpp"
 #include "tools/redis/tls_flags.hpp"
 #include "tools/shell/commands.hpp"
 #include "tools/shell/text.hpp"
@@ -49,8 +52,8 @@ void print(const storage::CopyReport& copy) {
   if (copy.generation.empty()) {
     std::puts("data     nothing has been saved yet; all changes are in the journal");
   } else {
-    std::printf("data     %llu %s, with %llu items, saved at %s\n", wide(copy.keys),
-                value::words_of_kinds().c_str(), wide(copy.items), time_text(copy.saved_at).c_str());
+    std::printf("data     %llu keys, with %llu items, saved at %s\n", wide(copy.keys), wide(copy.items),
+                time_text(copy.saved_at).c_str());
   }
   std::printf("journal  %s of files, which have the changes since that save began\n",
               bytes_text(copy.journal_bytes).c_str());
@@ -66,21 +69,23 @@ int make_one(const BackupArguments& arguments) {
   progress.end();
   if (!report) return refuse("backup", report.error().detail);
   if (arguments.quiet) return exit_good;
-  std::printf("backup   %s of %s\n", arguments.request.into.string().c_str(),
-              report->directory.string().c_str());
+  std::printf("backup   %s of %s\n", report->into.string().c_str(), report->directory.string().c_str());
   print(report->copy);
   return exit_good;
 }
 
 // With --keep: the backup gets a name in the folder, and older ones are removed when it is whole.
 int make_kept(BackupArguments& arguments) {
-  auto backups = KeptBackups::open(arguments.request.into, std::chrono::system_clock::now());
-  if (!backups) return refuse("backup", backups.error().detail);
-  arguments.request.into = backups->next();
+  std::optional<KeptBackups> backups;
+  arguments.request.choose = [&]() -> Result<std::filesystem::path> {
+    auto opened = KeptBackups::open(arguments.request.into, std::chrono::system_clock::now());
+    if (!opened) return opened.error();
+    return backups.emplace(std::move(*opened)).next();
+  };
   if (const int status = make_one(arguments); status != exit_good) return status;
   const auto report = backups->remove_old(arguments.keep);
   if (!report)
-    return refuse("backup", arguments.request.into.string() +
+    return refuse("backup", backups->next().string() +
                                 " is whole, but an older one is not removed: " + report.error().detail);
   if (arguments.quiet) return exit_good;
   std::printf("kept     %zu, removed %zu\n", report->kept, report->removed);

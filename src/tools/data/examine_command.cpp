@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "tools/data/permission.hpp"
 #include "tools/shell/commands.hpp"
 #include "tools/shell/seed.hpp"
 #include "tools/shell/text.hpp"
@@ -52,6 +53,9 @@ int verify_file(const std::filesystem::path& file) {
 
 int verify_directory(const std::filesystem::path& directory) {
   const auto disk = storage::make_posix_disk();
+  // A file that this user may not read is no damage.
+  if (const auto readable = require_readable(*disk, directory); !readable)
+    return refuse("verify", readable.error().detail);
   const auto findings = storage::verify_directory(*disk, directory, {});
   if (!findings) return refuse("verify", findings.error().detail);
   for (const Finding& finding : *findings) print(finding);
@@ -84,6 +88,9 @@ int salvage(const SalvageRequest& request) {
                   request.into.string() + " " + inside + ", which is not written to; name another directory");
   make_files_private();
   const auto disk = storage::make_posix_disk();
+  // Otherwise all that this user may not read would be called lost.
+  if (const auto readable = require_readable(*disk, request.directory); !readable)
+    return refuse("salvage", readable.error().detail);
   const auto report = storage::salvage_directory(*disk, request.directory, request.into, drawn_seed(), {});
   if (!report) return refuse("salvage", report.error().detail);
   for (const std::string& noted : report->noted) std::printf("noted  %s\n", noted.c_str());

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -37,14 +38,21 @@ class Migration {
     if (done) done = find_databases();
     if (done) done = find_lacking();
     if (done) done = look();
+    if (done) done = require_target_for_filters();
     if (done && !request_.only_report) done = copy();
-    if (!done) return done.error();
+    if (!done) return with_rights_advice(done.error());
     return std::move(report_);
   }
 
  private:
   using Keys = std::vector<std::string>;
   using RemoteKeys = std::vector<RemoteKey>;
+
+  static Error with_rights_advice(const Error& error) {
+    if (error.detail.find("NOPERM") == std::string::npos) return error;
+    return fail(error.code,
+                error.detail + "; docs/guides/moving-from-redisbloom.md has the rights that its user needs");
+  }
 
   // Only these steps change the target. Their errors advise to run the command again, because the next run
   // copies only what is missing. After an earlier error there is nothing to go on with.
@@ -95,6 +103,13 @@ class Migration {
       return fail(Errc::out_of_range,
                   "the target's address names a database, and the source has several; name one of "
                   "the source, in its address or with --db");
+    if (only) {
+      const auto reply = source_->ask({"SELECT", std::to_string(*only)});
+      if (!reply) return reply.error();
+      if (reply->view().is_error())
+        return fail(Errc::out_of_range, "the source refuses database " + std::to_string(*only) + ": " +
+                                            readable_key(std::string(reply->view().text())));
+    }
     for (const DatabaseSize& one : databases_in(info->view().text())) {
       if (only && *only != one.database) continue;
       databases_.push_back(one.database);
@@ -193,6 +208,9 @@ class Migration {
     for (const auto& [database, why] : lacking_)
       if (done) done = look_at(database, [&, text = why](const RemoteKey& key) { note_lacking(key, text); });
     progress_.end();
+    report_.found_nothing = keys_seen_ == 0;
+    for (const BitmapRule& rule : request_.bitmaps)
+      if (!used_rules_.contains(&rule)) report_.unmatched_rules.push_back(rule);
     return done;
   }
 
@@ -208,15 +226,53 @@ class Migration {
     });
   }
 
+  // sepald and Sepal's module take all filters. RedisBloom takes its own, and cannot read those of Sepal. A
+  // server without filters takes strings only.
+  Result<void> require_target_for_filters() {
+    if (!has_filters_) return {};
+    const auto has_none = lacks(*target_, "BF.LOADCHUNK");
+    if (!has_none) return has_none.error();
+    const auto source_is_sepal = is_sepal(*source_);
+    if (!source_is_sepal) return source_is_sepal.error();
+    const auto target_is_sepal = is_sepal(*target_);
+    if (!target_is_sepal) return target_is_sepal.error();
+    if (!*has_none && (*target_is_sepal || !*source_is_sepal)) return {};
+    return fail(Errc::out_of_range,
+                "the target " + target_->name() +
+                    " is no sepald, and cannot take the filters of the source; are source and target in the "
+                    "right order?");
+  }
+
+  // The command has no words, so it does nothing. COMMAND INFO would need one more right of the user. A user
+  // that may not run the command gets another error, and the command is there.
+  static Result<bool> lacks(RedisConnection& server, std::string_view command) {
+    const auto reply = server.ask({command});
+    if (!reply) return reply.error();
+    return reply->view().is_error() && reply->view().text().starts_with("ERR unknown command");
+  }
+
+  // Whether it is a sepald, or has the module of Sepal. An older sepald has no filters with a window.
+  static Result<bool> is_sepal(RedisConnection& server) {
+    auto has_no_window = lacks(server, "BF.WINDOW");
+    if (!has_no_window) return has_no_window.error();
+    if (!*has_no_window) return true;
+    const auto info = answer_of(server, {"INFO", "server"});
+    if (!info) return info.error();
+    return !field_of(info->view().text(), "sepal_version").empty();
+  }
+
   void weigh(const RemoteKey& key) {
+    has_filters_ = has_filters_ || key.is_filter;
     if (key.is_filter) total_weight_ += FilterMover::weight_of(key);
     if (key.is_string) total_weight_ += key.string_bytes;
+    const BitmapRule* const rule = key.is_string ? rule_for(request_.bitmaps, key.key) : nullptr;
+    if (rule != nullptr) used_rules_.insert(rule);
     if (!request_.only_report) return;
     if (key.is_filter) return FilterMover::count(key, report_.keys);
     if (!key.is_string) return note_left(key);
     ++report_.keys.strings;
     report_.keys.string_bytes += key.string_bytes;
-    if (rule_for(request_.bitmaps, key.key) != nullptr) ++report_.bitmaps;
+    if (rule != nullptr) ++report_.bitmaps;
   }
 
   void note_lacking(const RemoteKey& key, const std::string& why) {
@@ -339,6 +395,8 @@ class Migration {
   std::optional<StringMover> strings_;
   std::vector<std::uint32_t> databases_;          // those that both have
   std::map<std::uint32_t, std::string> lacking_;  // those that the target lacks, and its words
+  std::set<const BitmapRule*> used_rules_;
+  bool has_filters_ = false;
   std::uint32_t database_ = 0;
   std::uint64_t key_count_ = 0;
   std::uint64_t keys_seen_ = 0;

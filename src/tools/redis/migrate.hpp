@@ -59,6 +59,8 @@ struct MigrateReport {
   bool source_has_mirrors = false;     // links of BF.MIRROR, which are not moved
   bool source_in_cluster = false;      // the source has a part of the cluster's keys
   std::uint64_t changed = 0;           // samples of both that changed at the source since they were copied
+  bool found_nothing = false;          // the source has no key of the pattern, or of the database
+  std::vector<BitmapRule> unmatched_rules;  // those by which no string of the source goes
 };
 
 // Blocks. Memory: that of some hundred keys, or of some pieces. Errors: io where a connection fails,

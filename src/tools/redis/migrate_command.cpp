@@ -50,8 +50,9 @@ void print(const MigrateRequest& request, const MigrateReport& report) {
         "same     %llu strings were at the target already, byte for byte; %llu of them got another "
         "deadline\n",
         wide(report.same_strings), wide(report.string_deadlines));
-  std::printf("checked  %llu filters, with %llu random items each: both said yes to the same %llu\n",
-              wide(report.samples), wide(report.questions), wide(report.hits));
+  std::printf(
+      "checked  %llu filters, with %llu random items each: both servers said yes to the same %llu items\n",
+      wide(report.samples), wide(report.questions), wide(report.hits));
   if (report.string_samples != 0)
     std::printf("checked  %llu strings: the target has what was read from the source\n",
                 wide(report.string_samples));
@@ -64,6 +65,26 @@ void print(const MigrateRequest& request, const MigrateReport& report) {
   if (report.changed != 0)
     std::printf("changed  %llu of these at the source since they were copied: run this again\n",
                 wide(report.changed));
+}
+
+void warn_of_no_key(const MigrateRequest& request) {
+  const auto database = request.database ? request.database : request.source.database;
+  const std::string place =
+      database ? "database " + std::to_string(*database) + " of the source" : "the source";
+  if (request.match != MigrateRequest().match)
+    std::fprintf(stderr, "sepal migrate: --match '%s': %s has no such key\n", request.match.c_str(),
+                 place.c_str());
+  else
+    std::fprintf(stderr, "sepal migrate: %s has no key%s\n", place.c_str(),
+                 database ? "" : "; are source and target in the right order?");
+}
+
+// A pattern with a wrong letter, or the number of another database, moves nothing, and is no error.
+void warn_of_what_was_not_found(const MigrateRequest& request, const MigrateReport& report) {
+  if (report.found_nothing) warn_of_no_key(request);
+  for (const BitmapRule& rule : report.unmatched_rules)
+    std::fprintf(stderr, "sepal migrate: --bitmap '%s': the source has no string with such a key\n",
+                 rule.pattern.c_str());
 }
 
 int migrate_with(MigrateArguments& arguments) {
@@ -84,6 +105,7 @@ int migrate_with(MigrateArguments& arguments) {
   progress.end();
   if (!report) return refuse("migrate", report.error().detail);
   if (!arguments.quiet) print(request, *report);
+  warn_of_what_was_not_found(request, *report);
   return report->keys.refused.empty() ? exit_good : exit_incomplete;
 }
 

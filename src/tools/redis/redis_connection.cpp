@@ -7,20 +7,36 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <new>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <utility>
 #include <vector>
 
+#include "tools/shell/held_signals.hpp"
 #include "tools/shell/text.hpp"
 
 namespace sepal::tools {
 namespace {
 
-constexpr timeval connect_time_max{.tv_sec = 10, .tv_usec = 0};
-constexpr timeval answer_time_max{.tv_sec = 600, .tv_usec = 0};
+constexpr std::chrono::seconds connect_time_max{10};  // also of the TLS handshake
+// A server that is loading answers at once. So what answers nothing is no Redis server, or one that is
+// paused, and the user should hear of it.
+constexpr std::chrono::seconds first_answer_time_max{10};
+constexpr std::chrono::seconds answer_time_max{600};
+// So soon a signal that HeldSignals holds back ends the wait.
+constexpr std::chrono::milliseconds signal_look_period{100};
+
+timeval interval(std::chrono::seconds time) {
+  return {.tv_sec = time.count(), .tv_usec = 0};
+}
+
+std::string within(std::chrono::seconds time) {
+  return "within " + std::to_string(time.count()) + " seconds";
+}
 
 }  // namespace
 
@@ -70,14 +86,19 @@ RedisConnection::~RedisConnection() = default;
 Error RedisConnection::problem() const {
   const bool ended = context_->err == REDIS_ERR_EOF || context_->err == REDIS_ERR_PROTOCOL ||
                      (context_->err == REDIS_ERR_IO && errno == ECONNRESET);
-  return fail(Errc::io, name_ + ": " + context_->errstr +
-                            (may_need_tls_ && ended ? " (if it speaks TLS: rediss://)" : ""));
+  return fail(Errc::io,
+              name_ + ": " + context_->errstr +
+                  (may_need_tls_ && !is_answered_ && ended ? " (if it speaks TLS: rediss://)" : ""));
 }
 
 Error RedisConnection::unconnected() const {
   const std::string_view reason = context_->errstr;
   const bool is_nowhere = reason == reason_text(ECONNREFUSED) || reason == reason_text(ENOENT);
   const Error error = problem();
+  if (reason == reason_text(EACCES))
+    return fail(error.code, error.detail +
+                                "; run sepal as root or as the user of the server, or let this user use the "
+                                "socket (unixsocket_mode)");
   return is_nowhere
              ? fail(error.code, error.detail + "; no server listens there: start it, or correct the address")
              : error;
@@ -90,13 +111,14 @@ Result<std::unique_ptr<RedisConnection>> RedisConnection::open(const RedisAddres
   // not a signal that ends the program without a word.
   static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   redisContext* const context =
-      address.host.empty() ? redisConnectUnixWithTimeout(address.path.c_str(), connect_time_max)
-                           : redisConnectWithTimeout(address.host.c_str(), address.port, connect_time_max);
+      address.host.empty()
+          ? redisConnectUnixWithTimeout(address.path.c_str(), interval(connect_time_max))
+          : redisConnectWithTimeout(address.host.c_str(), address.port, interval(connect_time_max));
   if (context == nullptr) return fail(Errc::out_of_memory, "there is no memory for a connection");
   std::unique_ptr<RedisConnection> connection(new RedisConnection(context, address.text()));
   if (context->err != 0) return connection->unconnected();
   // The timeouts belong to the socket. So they hold for TLS as well, which uses the same descriptor.
-  if (redisSetTimeout(context, answer_time_max) != REDIS_OK) return connection->problem();
+  if (redisSetTimeout(context, interval(connect_time_max)) != REDIS_OK) return connection->problem();
   // Only a guess is possible: hiredis sees an end or strange bytes if the port speaks TLS. problem() then
   // adds the hint.
   connection->may_need_tls_ = !address.tls && !address.host.empty();
@@ -104,6 +126,7 @@ Result<std::unique_ptr<RedisConnection>> RedisConnection::open(const RedisAddres
     SEPAL_ASSERT(tls != nullptr, "TLS without certificates");
     if (auto done = connection->shake_hands(*tls, address.host); !done) return done.error();
   }
+  if (redisSetTimeout(context, interval(answer_time_max)) != REDIS_OK) return connection->problem();
   // The handshake is done before, so with TLS the password is sent encrypted.
   if (password.empty()) return connection;
   auto welcome = address.user.empty() ? connection->ask({"AUTH", password})
@@ -155,8 +178,12 @@ Error RedisConnection::tls_problem(tls::Connection::Status status) const {
 
 Result<void> RedisConnection::shake_hands(const tls::Context& context, const std::string& host) {
   tls_ = std::make_unique<tls::Connection>(context, context_->fd, host);
-  const tls::Connection::Status status = tls_->handshake();
-  return status == tls::Connection::Status::done ? Result<void>() : tls_problem(status);
+  using Status = tls::Connection::Status;
+  const Status status = tls_->handshake();
+  if (status == Status::wants_read || status == Status::wants_write)
+    return fail(Errc::io, name_ + ": no answer to the TLS handshake " + within(connect_time_max) +
+                              ": the port may speak no TLS (redis://)");
+  return status == Status::done ? Result<void>() : tls_problem(status);
 }
 
 Result<void> RedisConnection::write_encrypted(std::string_view bytes) {
@@ -168,12 +195,36 @@ Result<void> RedisConnection::write_encrypted(std::string_view bytes) {
   return {};
 }
 
+// Returns when the server has sent something, or has closed the connection.
+Result<void> RedisConnection::await_bytes() {
+  const auto time_max = is_answered_ ? answer_time_max : first_answer_time_max;
+  const auto end = std::chrono::steady_clock::now() + time_max;
+  pollfd socket{.fd = context_->fd, .events = POLLIN, .revents = 0};
+  for (;;) {
+    const int ready = ::poll(&socket, 1, static_cast<int>(signal_look_period.count()));
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return fail(Errc::io, name_ + ": " + reason_text(errno));
+    if (HeldSignals::asked_to_end())
+      return fail(Errc::io, name_ + ": a signal has ended the wait for an answer");
+    if (std::chrono::steady_clock::now() < end) continue;
+    return fail(Errc::io, name_ + ": no answer " + within(time_max) +
+                              (is_answered_ ? "" : ": it is no Redis server, or one that is paused or busy"));
+  }
+}
+
 Result<void> RedisConnection::read_encrypted() {
+  if (!tls_->holds_bytes())
+    if (auto done = await_bytes(); !done) return done;
   std::array<char, 16384> piece;
   const tls::Connection::Transfer received = tls_->receive(piece);
   if (received.status != tls::Connection::Status::done) return tls_problem(received.status);
   return redisReaderFeed(context_->reader, piece.data(), received.byte_count) == REDIS_OK ? Result<void>()
                                                                                           : problem();
+}
+
+Result<void> RedisConnection::read_plain() {
+  if (auto done = await_bytes(); !done) return done;
+  return redisBufferRead(context_.get()) == REDIS_OK ? Result<void>() : problem();
 }
 
 Result<void> RedisConnection::flush() {
@@ -214,30 +265,29 @@ Result<void> RedisConnection::send(std::initializer_list<std::string_view> words
 }
 
 Result<RedisReply> RedisConnection::receive() {
+  if (auto done = flush(); !done) return done.error();
   void* reply = nullptr;
-  if (tls_ != nullptr) {
-    // redisGetReply() of the other way sends what was added. Here flush() does.
-    if (auto done = flush(); !done) return done.error();
-    // No reply and no error: the reader has not got a whole reply yet.
-    while (redisGetReplyFromReader(context_.get(), &reply) == REDIS_OK && reply == nullptr)
-      if (auto done = read_encrypted(); !done) return done.error();
-    if (reply == nullptr) return problem();
-    return RedisReply(static_cast<redisReply*>(reply));
-  }
-  if (redisGetReply(context_.get(), &reply) != REDIS_OK) return problem();
-  // A reply came, so the port speaks no TLS, and later errors need no hint.
-  may_need_tls_ = false;
+  // No reply and no error: the reader has not got a whole reply yet. redisGetReply() would wait in a way that
+  // no signal ends.
+  while (redisGetReplyFromReader(context_.get(), &reply) == REDIS_OK && reply == nullptr)
+    if (auto done = tls_ != nullptr ? read_encrypted() : read_plain(); !done) return done.error();
+  if (reply == nullptr) return problem();
+  // Later errors need no hint to TLS.
+  is_answered_ = true;
   return RedisReply(static_cast<redisReply*>(reply));
 }
 
 Error with_login_advice(const Error& error, std::string_view variable, std::string_view address) {
   const auto advised = [&](const std::string& advice) {
-    return fail(error.code, error.detail + "; " + advice);
+    // The words of a server may end with a point.
+    const std::string_view told = error.detail;
+    return fail(error.code, std::string(told.substr(0, told.find_last_not_of('.') + 1)) + "; " + advice);
   };
   const std::string name(variable);
   const std::string place(address);
   if (error.detail.find("NOAUTH") != std::string::npos)
-    return advised("set " + name + ", and name the user in " + place + ": USER@HOST");
+    return advised("set " + name + "; if it is not that of the user default, name the user in " + place +
+                   ": USER@HOST");
   if (error.detail.find("WRONGPASS") != std::string::npos)
     return advised("correct " + name + ", or the user in " + place);
   return error;

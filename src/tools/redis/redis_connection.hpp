@@ -53,8 +53,10 @@ class RedisReply {
   std::unique_ptr<redisReply, Free> reply_;
 };
 
-// Confined. Blocks, each time for at most some minutes: what takes long is a server that stores a large
-// filter. Errors of all members: io, which name the server. An error reply of the server is a reply.
+// Confined. Blocks: for some seconds until the server has answered for the first time, and then each time for
+// some minutes at most, since a server takes long to store a large filter. A signal that HeldSignals holds
+// back ends the wait for an answer. Errors of all members: io, which name the server. An error reply of the
+// server is a reply.
 class RedisConnection {
  public:
   // An empty password: none is sent. `tls` is for addresses with TLS. Errors: also where the server refuses
@@ -88,6 +90,8 @@ class RedisConnection {
   Result<void> shake_hands(const tls::Context& context, const std::string& host);
   Result<void> write_encrypted(std::string_view bytes);
   Result<void> read_encrypted();
+  Result<void> read_plain();
+  Result<void> await_bytes();
   [[nodiscard]] Error tls_problem(tls::Connection::Status status) const;
   [[nodiscard]] std::string certificate_advice() const;
 
@@ -100,6 +104,7 @@ class RedisConnection {
   std::string name_;
   // A server that speaks TLS ends a connection without TLS, or answers with bytes that are no reply.
   bool may_need_tls_ = false;
+  bool is_answered_ = false;  // a reply has come
 };
 
 // An error about a login says what to do: the server's own words do not say where this program looks for a

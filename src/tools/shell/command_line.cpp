@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace sepal::tools {
 namespace {
@@ -41,6 +44,9 @@ Take take_in_range(CountRange range, const std::string& examples, TakeCount take
 bool is_flag(const std::string& word) {
   return word.size() > 1 && word.starts_with('-');
 }
+
+// Ends the flags of a line. CLI11 keeps it among the words that are left over.
+constexpr std::string_view flags_end = "--";
 
 std::string suggestion(const std::string& meant) {
   return "; did you mean '" + meant + "'?";
@@ -152,19 +158,25 @@ std::string CommandLine::unknown_word() const {
     return is_flag(word) ? unknown_flag(tools_, "--help", word) : unknown_command(word);
   }
   if (command() == nullptr) return "";
-  const auto words = command()->remaining();
-  if (words.empty()) return "";
+  auto words = command()->remaining();
+  const auto end = std::find(words.begin(), words.end(), flags_end);
   // A flag is reported before a plain word: the word may be the value of the misspelt flag.
-  const auto flag = std::find_if(words.begin(), words.end(), is_flag);
-  if (flag != words.end()) return unknown_flag(*command(), help_of(command()), *flag);
-  return "unexpected argument '" + words.front() + "'; " + help_of(command()) + " tells more";
+  const auto flag = std::find_if(words.begin(), end, is_flag);
+  if (flag != end) return unknown_flag(*command(), help_of(command()), *flag);
+  if (end != words.end()) words.erase(end);
+  return words.empty() ? ""
+                       : "unexpected argument '" + words.front() + "'; " + help_of(command()) + " tells more";
 }
 
 int CommandLine::run(int argc, char** argv) {
   add_own_commands();
+  // CLI11 reads this list of words from its back. It would take the command behind "--" for a plain word.
+  std::vector<std::string> words(std::reverse_iterator(argv + argc),
+                                 std::reverse_iterator(argv + std::min(argc, 1)));
+  if (!words.empty() && words.back() == flags_end) words.pop_back();
   std::string wrong;
   try {
-    tools_.parse(argc, argv);
+    tools_.parse(std::move(words));
   } catch (const CLI::Success& asked) {
     // The user asked for the help or the version.
     return tools_.exit(asked);

@@ -176,7 +176,7 @@ function write(): void
         },
         function ($problem) use (&$client) {
             $client = null;
-            return preg_match('/LOADING|Connection (refused|lost|closed)|error on (read|connection)|went away/', $problem->getMessage()) === 1;
+            return preg_match('/LOADING|Connection (refused|lost|closed)|error on (read|connection)|went away|AUTH failed while reconnecting/', $problem->getMessage()) === 1;
         }
     );
 }

@@ -55,6 +55,13 @@ const ACTIONS = {
       document.getElementById("verdict").textContent.includes(wanted), verdict, { timeout: DONE_MAX });
     return true;
   },
+  // The page has asked for all of it since this action began, and shows it.
+  async asked(page) {
+    await page.waitForRequest((request) => request.url().endsWith("/api/server"), { timeout: DONE_MAX });
+    await page.waitForResponse((response) => response.url().endsWith("/api/filters"), { timeout: DONE_MAX });
+    await page.waitForRequest((request) => request.url().endsWith("/api/server"), { timeout: DONE_MAX });
+    return true;
+  },
   text: (page, selector) => page.textContent(selector),
 };
 

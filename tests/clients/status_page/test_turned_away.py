@@ -1,30 +1,64 @@
 """What a server turned away, and what the status page says about it: a client that was turned away does what the advice says, and is served."""
 
+import json
 import pathlib
+import signal
 import socket
 import ssl
 import sys
+import urllib.request
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parent))
 import client_test
 import network
 from certificates import Authority
-from client import Client
+from client import Client, Refused
 from daemon import encode, free_port
+from page_case import TIMEOUT, PageTest
 from programs import missing
-from test_advice import TIMEOUT, PageTest
 
 # So many bytes may a request have in a test.
 REQUEST_MAX = 1 << 20
 
 
 class TurnedAwayTest(PageTest):
+    def status(self):
+        with urllib.request.urlopen("http://127.0.0.1:%d/api/server" % self.web, timeout=TIMEOUT) as reply:
+            return json.load(reply)
+
     def check_told(self, text, what):
         """The page has this line, and it alone. It is told for some minutes, so it is there when its advice was followed."""
         [trouble] = self.page.ask("trouble", text)
         self.assertRegex(trouble["text"], "^In the last [^:]*: " + what)
         return trouble
+
+    def test_what_was_turned_away(self):
+        self.serve()
+        self.client.call("ACL", "SETUSER", "reader", "on", ">secret", "~mine:*", "+bf.exists", "+acl|whoami")
+        with Client.of(self.daemon) as client:
+            with self.assertRaises(Refused):
+                client.call("AUTH", "reader", "wrong")
+            client.call("AUTH", "reader", "secret")
+            for words in (("BF.ADD", "mine:1", "x"), ("BF.EXISTS", "yours", "x")):
+                with self.assertRaises(Refused):
+                    client.call(*words)
+        # What clients are refused is no trouble for ever, and no alarm.
+        for text, said in (("wrong password", "auth"), ("command that its user may not use", "command"), ("key that its user may not use", "key")):
+            [trouble] = [one for one in self.page.ask("trouble", text) if text in one["text"]]
+            self.assertRegex(trouble["text"], "^In the last .*: 1 ")
+            self.assertIn(said, self.send(trouble["lines"]))
+        self.assertRegex(self.page.ask("text", "#cards"), r"Refused in the last \d+ (second|minute)s?look here3")
+
+    def test_errors_are_counted(self):
+        """The items of a request are answered one by one: there may be more errors than requests."""
+        self.serve()
+        with Client.of(self.daemon) as client:
+            for _ in range(2):
+                with self.assertRaises(Refused):
+                    client.call("AUTH", "nobody", "wrong")
+        self.page.ask("trouble", "2 wrong passwords")
+        self.assertRegex(self.page.ask("text", "#cards"), r"Refused in the last \d+ (second|minute)s?look here2wrong passwords2 error replies; each item of a request can have one")
 
     def test_clients_on_other_machines(self):
         if not NETWORK:
@@ -143,6 +177,29 @@ class TurnedAwayTest(PageTest):
         self.assertEqual(self.ping_over_tls(authority, of_client), b"+PONG\r\n")
         before = trouble["text"].split(": ", 1)[1]
         self.assertEqual(self.page.ask("trouble", "TLS handshakes failed")[0]["text"].split(": ", 1)[1], before)
+
+    def test_a_certificate_that_is_not_valid(self):
+        """What clients refuse for it has its line, and no line of its own."""
+        authority = Authority(self.scratch)
+        self.tls_port = free_port()
+        signed = authority.sign("server", begins=2)
+        self.serve("--port", str(free_port()), "--tls-port", str(self.tls_port), "--tls-cert-file", signed.certificate, "--tls-key-file", signed.key)
+        for begins, days, said in ((2, 30, r"^The TLS certificate is valid only from \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC on: clients refuse it until then\. The server's clock shows \d{4}-\d\d-\d\d \d\d:\d\d:00 UTC\.Check the server's clock\. If it is right, replace"),
+                                   (None, -1, r"^The TLS certificate has ended on .*: clients refuse it\.Replace its files")):
+            authority.sign("server", begins=begins, days=days)
+            self.daemon.send_signal(signal.SIGHUP)
+            self.page.ask("trouble", "valid only from" if begins else "has ended on")
+            self.client.call("CONFIG", "RESETSTAT")
+            self.assertIn("CERTIFICATE_VERIFY_FAILED", self.ping_over_tls(authority))
+            self.eventually("the refusal is not counted", lambda: self.status()["tls_handshakes_failed"]["refused_by_client"] == 1)
+            self.page.ask("asked")
+            [trouble] = self.page.ask("trouble", "TLS certificate")
+            self.assertRegex(trouble["text"], said)
+            self.assertEqual(trouble["lines"], ["systemctl reload sepald"])
+        authority.sign("server")
+        self.daemon.send_signal(signal.SIGHUP)
+        self.page.ask("over", "TLS certificate has ended")
+        self.assertEqual(self.ping_over_tls(authority), b"+PONG\r\n")
 
     def test_a_certificate_without_a_user(self):
         authority = Authority(self.scratch)

@@ -84,7 +84,7 @@ TEST_CASE("the manager hears of a reload only while the server is ready") {
   ManagerSocket socket;
   ServiceManager manager;
   manager.reloading();
-  manager.reloaded();
+  manager.reloaded("");
   CHECK(socket.arrived().empty());
   manager.loading(50, 200);
   CHECK(socket.next() == "STATUS=Loading: 25 % (50 of 200 bytes)\nEXTEND_TIMEOUT_USEC=30000000");
@@ -94,12 +94,16 @@ TEST_CASE("the manager hears of a reload only while the server is ready") {
   CHECK(socket.arrived().empty());
   manager.reloading();
   CHECK(socket.next().starts_with("RELOADING=1\nMONOTONIC_USEC="));
-  manager.reloaded();
-  CHECK(socket.next() == "READY=1");
+  manager.reloaded("a\nb: no such file");
+  CHECK(socket.next() == "READY=1\nSTATUS=The last reload failed: a b: no such file");
+  manager.reloading();
+  CHECK(socket.next().starts_with("RELOADING=1\n"));
+  manager.reloaded("");
+  CHECK(socket.next() == "READY=1\nSTATUS=Serves");
   manager.stopping("Stops");
   CHECK(socket.next() == "STOPPING=1\nSTATUS=Stops");
   manager.reloading();
-  manager.reloaded();
+  manager.reloaded("");
   CHECK(socket.arrived().empty());
 }
 

@@ -1,4 +1,6 @@
 #include "command/server/config_fixed.hpp"
+#include "command/server/config_table.hpp"
+#include "settings/setting.hpp"
 #include "support/catch.hpp"
 #include "support/reference_words.hpp"
 #include "world.hpp"
@@ -26,6 +28,16 @@ std::vector<std::string> protocol_lines() {
   return lines;
 }
 
+std::vector<std::string> words_in_backticks(std::string_view line) {
+  std::vector<std::string> words;
+  for (std::size_t at = line.find('`'); at != std::string_view::npos; at = line.find('`', at)) {
+    const std::size_t end = line.find('`', at + 1);
+    words.emplace_back(line.substr(at + 1, end - at - 1));
+    at = end + 1;
+  }
+  return words;
+}
+
 // The words between backticks in the table under "### Parameters of CONFIG" of docs/protocol.md: names, and
 // patterns of names.
 std::vector<std::string> documented_parameters() {
@@ -34,11 +46,7 @@ std::vector<std::string> documented_parameters() {
   for (const std::string& line : protocol_lines()) {
     if (line.starts_with("#")) in_section = line == "### Parameters of CONFIG";
     if (!in_section || !line.starts_with("| ")) continue;
-    for (std::size_t at = line.find('`'); at != std::string::npos; at = line.find('`', at)) {
-      const std::size_t end = line.find('`', at + 1);
-      patterns.push_back(line.substr(at + 1, end - at - 1));
-      at = end + 1;
-    }
+    for (std::string& word : words_in_backticks(line)) patterns.push_back(std::move(word));
   }
   return patterns;
 }
@@ -123,6 +131,49 @@ TEST_CASE("docs/protocol.md lists the parameters of CONFIG; with SEPAL_WRITE=1 t
       if (!known.contains(std::string(parameter.name))) document(parameter);
   }
   CHECK(documented() == names_in(world.send({"CONFIG", "GET", "*"})));
+}
+
+TEST_CASE("docs/protocol.md names the parameters that CONFIG REWRITE does not keep") {
+  constexpr std::string_view begin = "`CONFIG REWRITE` does not keep ";
+  std::string documented;
+  for (const std::string& line : protocol_lines())
+    if (line.starts_with(begin)) documented = line.substr(begin.size());
+  documented.resize(std::min(documented.find(':'), documented.size()));
+
+  // The parameters that are no settings, with values that differ from the defaults.
+  const std::map<std::string, std::string> values = {{"appendfsync", "always"},
+                                                     {"appendonly", "no"},
+                                                     {"hz", "20"},
+                                                     {"latency-monitor-threshold", "7"},
+                                                     {"latency-tracking", "no"},
+                                                     {"latency-tracking-info-percentiles", "70"},
+                                                     {"loglevel", "debug"},
+                                                     {"lua-time-limit", "77"},
+                                                     {"maxmemory-policy", "noeviction"},
+                                                     {"save", "77 1"},
+                                                     {"slowlog-log-slower-than", "77"},
+                                                     {"slowlog-max-len", "77"}};
+  std::set<std::string> lost;
+  World world;
+  const auto settings = world.configuration.parameters();
+  for (const sepal::command::Parameter& parameter : sepal::command::parameters(world.configuration)) {
+    const std::string name(parameter.name);
+    const bool is_setting =
+        std::ranges::find(settings, parameter.name, &sepal::command::Configuration::Parameter::name) !=
+        settings.end();
+    if (parameter.set == nullptr || !parameter.why.empty() || is_setting) continue;
+    INFO(name);
+    REQUIRE(values.contains(name));
+    World other;
+    CHECK(other.send({"CONFIG", "SET", name, values.at(name)}) == "+OK");
+    const bool is_kept = std::ranges::any_of(sepal::settings::all_settings(), [&](const auto& setting) {
+      return setting.get(other.settings) != setting.get(world.settings);
+    });
+    if (!is_kept && other.send({"CONFIG", "GET", name}) != world.send({"CONFIG", "GET", name}))
+      lost.insert(name);
+  }
+  const auto told = words_in_backticks(documented);
+  CHECK(lost == std::set(told.begin(), told.end()));
 }
 
 TEST_CASE("no setting has the name of another parameter of CONFIG") {

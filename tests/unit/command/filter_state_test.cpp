@@ -56,6 +56,18 @@ TEST_CASE("a filter that does not grow is filling, and full when it refuses item
   CHECK(state_in(world, "CF") == "filling");
 }
 
+TEST_CASE("a cuckoo filter that grows is full when it has refused an item, until one is removed") {
+  World world;
+  // A rate so low leaves no bits to grow by.
+  world.send({"CF.RESERVE", "c", "8", "ERROR", "1e-12"});
+  CHECK(state_in(world, "c") == "fine");
+  REQUIRE(fill(world, "CF.ADD", "c", 1000));
+  CHECK(state_in(world, "c") == "full");
+  CHECK(seen_in(world, "c").growth_limit == GrowthLimit::layers);
+  world.send({"CF.DEL", "c", "item:0"});
+  CHECK(state_in(world, "c") == "fine");
+}
+
 TEST_CASE("a filter that has all layers which it may have is full, though it would grow") {
   World world({.layers_max = 2});
   world.send({"BF.RESERVE", "b", "0.01", "10"});
@@ -79,6 +91,24 @@ TEST_CASE(
   CHECK(seen_in(world, "b").growth_limit == GrowthLimit::memory);
   world.keyspace.set_memory_max(std::uint64_t{16} << 30);
   CHECK(state_in(world, "b") == "fine");
+}
+
+TEST_CASE("a cuckoo filter that grows is full when it was refused memory, until there is some") {
+  World world({.memory_max = 1 << 20});
+  world.send({"CF.RESERVE", "c", "1000"});
+  CHECK(state_in(world, "c") == "fine");
+  CHECK(fill(world, "CF.ADD", "c", 1'000'000));
+  const SeenFilter seen = seen_in(world, "c");
+  CHECK(state_of(seen) == FilterState::full);
+  CHECK(seen.growth_limit == GrowthLimit::memory);
+  world.keyspace.set_memory_max(16 << 20);
+  CHECK(state_in(world, "c") == "fine");
+  world.keyspace.set_memory_max(1 << 20);
+  CHECK(state_in(world, "c") == "full");
+  world.keyspace.set_memory_max(16 << 20);
+  CHECK_FALSE(fill(world, "CF.ADD", "c", 2'000'000));
+  world.keyspace.set_memory_max(world.keyspace.memory_used());
+  CHECK(state_in(world, "c") == "fine");  // it has got what it was refused
 }
 
 TEST_CASE("a cuckoo filter of RedisBloom is full when it has refused an item, until one is removed") {

@@ -1,3 +1,6 @@
+#include <sepal/command/table/command_table.hpp>
+#include <sepal/value/kind_row.hpp>
+
 #include "support/catch.hpp"
 #include "world.hpp"
 
@@ -29,6 +32,14 @@ TEST_CASE("SCAN visits all keys once, for any step") {
   } while (cursor != "0");
   CHECK(seen.size() == 100);
   CHECK(std::set<std::string>(seen.begin(), seen.end()).size() == 100);
+}
+
+TEST_CASE("the summary of TYPE names what it answers for each kind of value") {
+  const std::string_view summary = sepal::command::find_command("type")->summary;
+  for (const sepal::value::KindRow* row : sepal::value::kinds) {
+    INFO(row->type_name);
+    CHECK(summary.find(row->type_name) != std::string_view::npos);
+  }
 }
 
 }  // namespace key_commands_test

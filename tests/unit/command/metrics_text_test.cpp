@@ -90,7 +90,9 @@ TEST_CASE("the metrics tell how saves and the journal are") {
   world.persistence.state.saves_done = 2;
   world.persistence.state.saves_failed = 1;
   world.persistence.state.last_ok = false;
-  world.persistence.state.last_success = world.now - 90s;
+  // The wall clock was set back since that save.
+  world.persistence.state.last_success = world.now + 1h;
+  world.persistence.state.last_success_steady = world.steady_now - 90s;
   world.persistence.state.last_duration = 1500ms;
   const std::string text = metrics_of(world);
   CHECK(has_line(text, "sepal_saves_total 3"));
@@ -101,6 +103,9 @@ TEST_CASE("the metrics tell how saves and the journal are") {
   CHECK(has_line(text, "sepal_journal_accepting 1"));
   CHECK(has_line(text, "sepal_journal_syncs_total 7"));
   CHECK(has_line(text, "sepal_journal_syncs_failed_total 2"));
+  // The save ended after the moment of the metrics was read.
+  world.persistence.state.last_success_steady = world.steady_now + 1ms;
+  CHECK(has_line(metrics_of(world), "sepal_save_age_seconds 0"));
 }
 
 TEST_CASE("the durations of a command are a histogram whose last bucket has all calls") {

@@ -55,6 +55,23 @@ TEST_CASE("what was counted long ago is not told any more") {
             R"("seconds":0,"requests":0,"error_replies":0,"rejections":{"maxclients":0,)"));
 }
 
+TEST_CASE("error replies are told by their first word, and old ones not any more") {
+  World world;
+  Recent recent(world.steady_now);
+  world.send({"GET"});
+  world.send({"SET", "text", "x"});
+  world.send({"BF.ADD", "text", "x"});
+  world.steady_now += 10s;
+  CAPTURE(told(world, recent));
+  CHECK(has(told(world, recent), R"("errors":{"ERR":1,"WRONGTYPE":1}})"));
+  recent.sample(world.services, world.steady_now);
+  world.steady_now += 295s;
+  world.send({"BF.ADD", "text", "x"});
+  CHECK(has(told(world, recent), R"("errors":{"WRONGTYPE":1}})"));
+  world.steady_now += 300s;
+  CHECK(has(told(world, recent), R"("errors":{}})"));
+}
+
 TEST_CASE("counters that were set to zero tell what came behind it") {
   World world;
   world.clients.rejected = 0;

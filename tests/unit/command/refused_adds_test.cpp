@@ -80,6 +80,12 @@ TEST_CASE("a filter with all its layers refuses items, and they count") {
   world.send({"BF.RESERVE", "b", "0.0001", "10", "EXPANSION", "1"});
   add(world, "BF.ADD", "b", 23);
   CHECK(refused(world, RefusedAdd::layers) == 3);
+  // A rate so low leaves no bits to grow by.
+  World other;
+  other.send({"CF.RESERVE", "c", "8", "ERROR", "1e-12"});
+  add(other, "CF.ADD", "c", 100);
+  CHECK(refused(other, RefusedAdd::layers) > 10);
+  CHECK(refused(other, RefusedAdd::full) == 0);
 }
 
 TEST_CASE("items that find no memory, no key or no journal count") {
@@ -124,6 +130,49 @@ TEST_CASE("an add that is refused before it runs counts with its items") {
   world.send({"SETBIT", "s", "7", "1"});
   world.send({"BF.RESERVE", "b", "0.01", "10"});
   CHECK(refused(world) == 7);
+}
+
+TEST_CASE("adds that a script or a transaction sends count when they are refused") {
+  const std::string script =
+      "redis.pcall('BF.MADD', 'b', '1', '2') redis.pcall('CF.ADD', 'c', '1') redis.pcall('DEL', 'b')";
+  World over({.memory_max = 1});
+  over.keyspace.count_others(100);
+  over.send({"EVAL", script, "0"});
+  CHECK(refused(over, RefusedAdd::memory) == 3);
+  CHECK(refused(over) == 3);
+
+  World world;
+  world.services.logs = world.recording.all_logs();
+  for (const auto admission : {keyspace::Admission::refused, keyspace::Admission::never}) {
+    world.recording.admission = admission;
+    world.send({"EVAL", script, "0"});
+  }
+  CHECK(refused(world, RefusedAdd::journal) == 6);
+
+  // The journal refuses when they are queued, and here only when they run.
+  world.recording.admission = keyspace::Admission::refused;
+  world.send({"MULTI"});
+  world.send({"BF.MADD", "b", "1", "2"});
+  world.send({"DISCARD"});
+  CHECK(refused(world, RefusedAdd::journal) == 8);
+  world.recording.admission = keyspace::Admission::granted;
+  world.send({"MULTI"});
+  for (const char* item : {"1", "2", "3"}) world.send({"BF.ADD", "b", item});
+  world.send({"BF.MADD", "b", "4", "5"});
+  world.send({"GET", "s"});
+  world.recording.admission = keyspace::Admission::refused;
+  CHECK(world.send({"EXEC"}).starts_with("-EXECABORT"));
+  CHECK(refused(world, RefusedAdd::journal) == 13);
+  CHECK(refused(world) == 13);
+
+  World small({.memory_max = 100'000});
+  small.send({"MULTI"});
+  for (const char* item : {"1", "2", "3"}) small.send({"BF.ADD", "b", item});
+  small.send({"CF.INSERT", "c", "ITEMS", "4", "5"});
+  small.keyspace.count_others(100'000);
+  CHECK(small.send({"EXEC"}).starts_with("-EXECABORT"));
+  CHECK(refused(small, RefusedAdd::memory) == 5);
+  CHECK(refused(small) == 5);
 }
 
 }  // namespace refused_adds_test

@@ -35,6 +35,14 @@ TEST_CASE("the status has what clients did and what was rejected") {
   }
 }
 
+TEST_CASE("the status has what the server's clock shows") {
+  World world;
+  world.now = WallTime(std::chrono::milliseconds(1'800'000'000'250));
+  const std::string text = server_json(world.services, {.now = world.now, .steady_now = world.steady_now}, {},
+                                       Recent(world.steady_now));
+  CHECK(has(text, R"("time_seconds":1800000000.25,)"));
+}
+
 TEST_CASE("the status has a pause of clients while it runs") {
   World world;
   const auto pause = [&](std::chrono::seconds later) {
@@ -42,7 +50,7 @@ TEST_CASE("the status has a pause of clients while it runs") {
         server_json(world.services, {.now = world.now + later, .steady_now = world.steady_now + later}, {},
                     Recent(world.steady_now));
     const std::size_t begin = text.find("\"pause\":");
-    return text.substr(begin, text.find("\"memory\"") - begin);
+    return text.substr(begin, text.find("\"busy_script\"") - begin);
   };
   using std::chrono::seconds;
   CHECK(pause(seconds(0)) == R"("pause":null,)");
@@ -113,13 +121,17 @@ TEST_CASE("the status has the mirrors, the deadlines, and how many filters are i
   FilterCounts counts;
   counts.count(value::Kind::bloom, FilterState::mirror_broken);
   world.options.save_interval = std::chrono::seconds(77);
+  // The wall clock was set back since that save.
+  world.persistence.state.last_success = world.now + std::chrono::hours(1);
+  world.persistence.state.last_success_steady = world.steady_now - std::chrono::seconds(90);
   const std::string text =
       server_json(world.services, {.now = world.now, .steady_now = world.steady_now},
                   {.counts = counts, .judged_at = world.steady_now - std::chrono::milliseconds(2500)},
                   Recent(world.steady_now));
   for (
       const char* part :
-      {R"("certificate":null)", R"("keys_with_deadline":1)", R"("interval_seconds":77)", R"("kernel":")",
+      {R"("certificate":null)", R"("keys_with_deadline":1)", R"("age_seconds":90)",
+       R"("interval_seconds":77)", R"("kernel":")",
        R"("mirrors":[{"database":0,"source":"other","source_encoded":null,"target":"t","target_encoded":null,)"
        R"("state":"broken","reason":"the target does not scale and is full","items_mirrored":30}])",
        R"("filters":{"total":1,"troubled":1,"states":{"full":0,"overfilled":0,"mirror_broken":1,)",

@@ -34,6 +34,20 @@ TEST_CASE("a plan is read as it was written, and none that no command makes") {
   CHECK(damaged([](Options& changed) { changed.error_rate = 1; }));
 }
 
+TEST_CASE("the lowest rate can be planned, in all kinds of filters, and hardly any below it") {
+  for (const std::uint64_t capacity : {std::uint64_t{1}, std::uint64_t{1000}, capacity_max})
+    for (const std::uint32_t expansion : {0u, 1u})
+      for (const bool given : {true, false}) {
+        Options options{.capacity = capacity,
+                        .error_rate = error_rate_min,
+                        .expansion = expansion,
+                        .capacity_given = given};
+        CHECK(plan(options, ~std::uint64_t{0}));
+        options.error_rate = 0.9 * error_rate_min;
+        CHECK_FALSE(plan(options, ~std::uint64_t{0}));
+      }
+}
+
 TEST_CASE("a layer behind the first grows") {
   Plan changed = *plan({.capacity = 1000}, ~std::uint64_t{0});
   REQUIRE(changed.layer_count > 1);

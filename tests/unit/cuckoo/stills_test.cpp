@@ -158,4 +158,44 @@ TEST_CASE("a copy of a filter that is empty, or that has got another layer since
     REQUIRE(value::as<Filter>(*copy).count(std::to_string(number)) >= 1);
 }
 
+TEST_CASE("a copy takes no more memory than its filter, so a full server starts again") {
+  OwnMemory memory;
+  for (const bool capacity_given : {true, false})
+    for (const std::uint32_t expansion : {0U, 1U})
+      for (const std::uint64_t capacity : {10U, 1024U, 100'000U}) {
+        const auto planned =
+            plan({.capacity = capacity, .expansion = expansion, .capacity_given = capacity_given}, roomy);
+        const FilterPtr filter = *Filter::create(*planned);
+        const auto check = [&] {
+          CAPTURE(capacity_given, expansion, capacity, filter->item_count());
+          const value::ValuePtr copy = copied(value::Frozen(filter));
+          CHECK(static_cast<const Filter&>(*copy).byte_count() <= filter->byte_count());
+        };
+        check();
+        const std::uint64_t items = expansion == 0 ? capacity : 100 * capacity;
+        for (std::uint64_t number = 0; number < std::min<std::uint64_t>(items, 200'000); ++number) {
+          const auto outcome = add(*filter, std::to_string(number), memory);
+          if (outcome.refusal == Refusal::full) break;
+          REQUIRE(outcome.added);
+          if (number == capacity || number == 10 * capacity) check();
+        }
+        check();
+      }
+}
+
+TEST_CASE("a filter gives back the memory of copies that were removed") {
+  OwnMemory memory;
+  const FilterPtr filter = made();
+  const auto emptied = [&](int copies) {
+    for (int copy = 0; copy < copies; ++copy) add_many(*filter, 0, 10'000);
+    for (int copy = 0; copy < copies; ++copy)
+      for (int number = 0; number < 10'000; ++number)
+        REQUIRE(remove(*filter, std::to_string(number), memory));
+    CHECK(filter->item_count() == 0);
+    return filter->byte_count();
+  };
+  const std::uint64_t of_single_items = emptied(1);
+  CHECK(emptied(8) < 2 * of_single_items);
+}
+
 }  // namespace stills_test

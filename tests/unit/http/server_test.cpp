@@ -111,8 +111,46 @@ TEST_CASE("a connection takes one request after the other") {
 TEST_CASE("paths that are not in the table are not found, however they are written") {
   World world;
   for (const char* path : {"/", "/c", "/a/", "/a/../b", "/../../etc/passwd", "/%61", "//a", "/A", "*",
-                           "http://localhost/a", "/..%2f..%2fetc/passwd", "/a#x"})
+                           "http://localhost/c", "http:/a", "/..%2f..%2fetc/passwd", "/a#x"})
     CHECK(world.get(path).starts_with("HTTP/1.1 404 Not Found\r\n"));
+}
+
+TEST_CASE("a target may name this server, and no other one") {
+  World world({"filters.example"});
+  const std::string port = std::to_string(world.server.port());
+  CHECK(world.get("http://localhost:" + port + "/b?x=1").ends_with("\r\n\r\nsecond x=1 "));
+  CHECK(world.get("HTTP://127.0.0.1/a").starts_with("HTTP/1.1 200 OK\r\n"));
+  CHECK(world.get("https://filters.example/a").starts_with("HTTP/1.1 200 OK\r\n"));
+  CHECK(world.get("http://localhost").starts_with("HTTP/1.1 404 "));
+  for (const char* target : {"http://evil.example/a", "http://localhost@evil.example/a",
+                             "http://evil.example?@localhost/a", "http:///a", "http://"})
+    CHECK(world.get(target).starts_with("HTTP/1.1 421 "));
+  // The target's host counts, and not the header.
+  CHECK(world.ask("GET http://localhost/a HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+            .starts_with("HTTP/1.1 200 OK\r\n"));
+  CHECK(
+      world.ask("GET http://localhost/a HTTP/1.1\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 421 "));
+}
+
+TEST_CASE("empty lines before a request are ignored") {
+  World world;
+  const std::string request = "GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  const std::string last = "GET /b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  CHECK(world.ask("\r\n" + last).ends_with("second  "));
+  const std::string both = world.ask(request + "\r\n\r\n" + last);
+  CHECK(has(both, "first"));
+  CHECK(both.ends_with("second  "));
+  // The line comes in two pieces.
+  World::Client client(world.server.port());
+  client.send(request);
+  CHECK(client.read(10) == "HTTP/1.1 2");
+  client.send("\r");
+  client.send("\n" + last);
+  CHECK(client.rest().ends_with("second  "));
+  // They count as bytes of the request.
+  std::string lines;
+  while (lines.size() <= http::request_bytes_max) lines += "\r\n";
+  CHECK(world.ask(lines + last).starts_with("HTTP/1.1 431 "));
 }
 
 TEST_CASE("other methods and bodies are refused") {
@@ -128,6 +166,12 @@ TEST_CASE("other methods and bodies are refused") {
             .starts_with("HTTP/1.1 413 "));
   CHECK(world.ask("GET /a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
             .starts_with("HTTP/1.1 413 "));
+  const std::string answer = world.ask(
+      "GET /a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\nGET /b HTTP/1.1\r\n\r\n");
+  CHECK(answer.starts_with("HTTP/1.1 400 "));
+  CHECK(has(answer, "\r\nConnection: close\r\n"));
+  CHECK_FALSE(has(answer, "first"));
+  CHECK_FALSE(has(answer, "second"));
 }
 
 TEST_CASE("a Host that is not this server's gets nothing") {

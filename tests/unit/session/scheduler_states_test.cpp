@@ -33,7 +33,7 @@ constexpr Row table[] = {
     {State::waiting,   'W', "W--WWWWWWQ-W-"},
     {State::held,      'H', "HH-HHHRHHH-HH"},
     {State::put_off,   'O', "OO-OOOQQOO-OO"},
-    {State::paused,    'P', "PP-PPPPPQP-P-"},
+    {State::paused,    'P', "P--PPPPPQP-P-"},
     {State::lingering, 'L', "L--LLLLLLLL-L"},
 };
 // clang-format on
@@ -98,8 +98,8 @@ std::optional<std::uint32_t> watched_in(State state) {
     case State::sending:
     case State::waiting:
     case State::held:
-    case State::put_off:
-    case State::paused: return 0;
+    case State::put_off: return 0;
+    case State::paused: return peer_gone;
     case State::received:
     case State::queued:
     case State::kept: break;

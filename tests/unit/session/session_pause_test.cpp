@@ -122,6 +122,20 @@ TEST_CASE("a client that is gone does not wait for the end of a pause any more")
   CHECK(world.received(1) == pong);
 }
 
+TEST_CASE("a client that gives up in a pause gives its place back, and its requests do not run") {
+  SchedulerWorld world(2);
+  world.turn({"", pause_writes});
+  world.turn({request({"BF.ADD", "k", "a"}), ""});
+  REQUIRE(world.state(0) == State::paused);
+  world.peer(0).ended = true;
+  world.happens(peer_gone);
+  CHECK(world.peer(0).destroyed);
+  pass(std::chrono::seconds(1));
+  world.scheduler.end_pause(SteadyTime::max());
+  world.turn({"", request({"BF.EXISTS", "k", "a"})});
+  CHECK(world.received(1).ends_with(":0\r\n"));
+}
+
 TEST_CASE("a stop ends the pause of a client that has not read its replies") {
   SchedulerWorld world(2);
   world.peer(0).room = 0;

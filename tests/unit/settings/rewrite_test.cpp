@@ -132,6 +132,9 @@ TEST_CASE("a value that no file can hold is refused, and the file stays") {
   const auto done = rewrite_config_file(settings);
   REQUIRE_FALSE(done.ok());
   CHECK(done.error().code == Errc::invalid_setting);
+  CHECK(done.error().detail == file.path() +
+                                   ": requirepass cannot be written: the value is no UTF-8, which "
+                                   "the file has to be");
   CHECK(file.read() == "port = 7000\n");
 }
 

@@ -176,6 +176,9 @@ TEST_CASE("the error for a value of the wrong kind says what was found and what 
             .ends_with("; \"127.0.0.1\\u0000x\" is no address and no host name"));
   CHECK(file_error("log_level = \"loud\"") ==
         "sepald.toml:1: log_level is the text \"loud\": must be one of trace debug info warning error");
+  CHECK(file_error("tls_protocols = \"TLSv1.1\"") ==
+        "sepald.toml:1: tls_protocols is the text \"TLSv1.1\": must be one of \"TLSv1.2 TLSv1.3\" TLSv1.2 "
+        "TLSv1.3");
   CHECK(file_error("seed = -1") ==
         "sepald.toml:1: seed is -1: must be \"auto\" or a whole number of at most 64 bits");
   CHECK(file_error("bf_error_rate = nan").find("bf_error_rate is nan: must be a number") !=
@@ -205,8 +208,8 @@ TEST_CASE("the error for a text without quotes names the setting and shows the l
   CHECK(file_error("maxmemory = 2 parsecs")
             .starts_with(
                 "sepald.toml:1: maxmemory is 2 parsecs: must be bytes, as in 1048576, \"64mb\" or "
-                "\"4GiB\" (k, m, g and t are of 1000, the others of 1024), or a share of the memory there "
-                "is, as in \"50%\", between 0 and 1024tb"));
+                "\"4GiB\" (k, m, g and t are of 1000, the others of 1024), between 0 and 1024tb, or a share "
+                "of the memory there is, as in \"50%\", between 1% and 100%"));
   CHECK(file_error("port = 6380x") ==
         "sepald.toml:1: port is 6380x: must be a whole number between 0 and 65535");
   CHECK(file_error("port =") ==
@@ -257,6 +260,11 @@ TEST_CASE("the error for an unknown flag names it, and a likely flag") {
   CHECK(error_of({"--prot", "1"}) == "unknown flag '--prot'; did you mean '--port'?");
   CHECK(error_of({"--save_interval=5"}) == "unknown flag '--save_interval'; did you mean '--save-interval'?");
   CHECK(error_of({"--frobnicate"}) == "unknown flag '--frobnicate'; --help lists all flags");
+  // "--" ends the flags.
+  CHECK(error_of({"--port", "7", "--", "--prot"}) ==
+        "unexpected argument '--prot'; a configuration file is given by --config");
+  CHECK(error_of({"--frobnicate", "--"}) == "unknown flag '--frobnicate'; --help lists all flags");
+  CHECK(read_invocation(std::vector<std::string>{"--port", "7", "--"}, "sepald"));
   CHECK(error_of({"redis.conf"}) ==
         "unexpected argument 'redis.conf'; a configuration file is given by --config");
   CHECK(error_of({"--port"}).find("--port") != std::string::npos);

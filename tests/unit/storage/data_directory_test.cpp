@@ -380,6 +380,20 @@ TEST_CASE("the seed is drawn once, and a fixed seed does not replace it") {
   CHECK(seed(7, std::nullopt) == 0xfedcba9876543210);
 }
 
+TEST_CASE("a save into a directory that was made again keeps the seed") {
+  test::SimulatedDisk disk;
+  Filters filters;
+  filters.add(0, "key", 10);
+  {
+    const auto directory = opened(disk);
+    REQUIRE(disk.remove("data/SEED"));
+    saved(*directory, filters);
+  }
+  const auto directory = DataDirectory::open(disk, "data", 2, std::nullopt);
+  REQUIRE(directory);
+  CHECK((*directory)->seed() == 1);
+}
+
 TEST_CASE("a directory that cannot be written to is an error that says so") {
   for (std::uint64_t step = 1; step < 100; ++step) {
     SimulatedDisk disk;

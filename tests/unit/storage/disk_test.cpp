@@ -1,13 +1,13 @@
 #include <sepal/storage/disk/disk.hpp>
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "support/catch.hpp"
+#include "support/file_text.hpp"
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"
 
@@ -16,22 +16,11 @@ namespace disk_test {
 using namespace sepal;
 using namespace sepal::storage;
 using test::Bytes;
+using test::bytes_of;
+using test::mentions;
+using test::text_of;
 
 namespace {
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
-std::string text_of(Disk& disk, const Path& path) {
-  auto file = disk.open(path);
-  REQUIRE(file);
-  std::string text(100, '\0');
-  const auto count = (*file)->read_at(0, std::as_writable_bytes(std::span(text.data(), text.size())));
-  REQUIRE(count);
-  text.resize(*count);
-  return text;
-}
 
 // The name of a socket, as long as it lives.
 class BoundSocket {
@@ -50,26 +39,6 @@ class BoundSocket {
  private:
   int number_;
 };
-
-// What is_locked() has for an instant. It ends with this object.
-class SharedLock {
- public:
-  explicit SharedLock(const Path& path) : number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    held_ = ::flock(number_, LOCK_SH | LOCK_NB) == 0;
-  }
-  ~SharedLock() { ::close(number_); }
-  SharedLock(const SharedLock&) = delete;
-  SharedLock& operator=(const SharedLock&) = delete;
-  [[nodiscard]] bool held() const { return held_; }
-
- private:
-  int number_;
-  bool held_ = false;
-};
-
-bool mentions(const Error& error, const std::string& what) {
-  return error.detail.find(what) != std::string::npos;
-}
 
 }  // namespace
 
@@ -377,86 +346,6 @@ TEST_CASE("after a failed sync, a later sync does not make a simulated page dura
   const Bytes zeros(test::simulated_page_bytes, std::byte{0});
   const Bytes synced = pages_after_crash(test::Survival::synced, 1, true);
   CHECK(page_of(synced, 1) == zeros);
-}
-
-TEST_CASE("a lock is refused while it is held, naming the process that holds it") {
-  const test::TemporaryFolder folder;
-  const auto disk = make_posix_disk();
-  const Path path = folder.path() / "LOCK";
-  auto held = disk->lock(path);
-  REQUIRE(held);
-  const auto second = disk->lock(path);
-  REQUIRE(!second);
-  CHECK(second.error().code == Errc::in_use);
-  CHECK(mentions(second.error(), "in use by process " + std::to_string(::getpid()) + ","));
-  held->reset();
-  CHECK(disk->lock(path));
-}
-
-TEST_CASE("a lock still holds when its file is removed or replaced") {
-  const test::TemporaryFolder folder;
-  const auto disk = make_posix_disk();
-  const Path path = folder.path() / "LOCK";
-  auto held = disk->lock(path);
-  REQUIRE(held);
-  REQUIRE(disk->remove(path));
-  const auto second = disk->lock(path);
-  REQUIRE(!second);
-  CHECK(second.error().code == Errc::in_use);
-  CHECK(mentions(second.error(), "in use by another process"));
-  CHECK_FALSE(*disk->exists(path));
-  REQUIRE(replace_file(*disk, path, bytes_of("12345\n")));
-  CHECK(mentions(disk->lock(path).error(), "in use by process 12345,"));
-  held->reset();
-  CHECK(disk->lock(path));
-}
-
-TEST_CASE("a lock is not refused because of those who ask whether it is held") {
-  constexpr int rounds = 200;
-  const test::TemporaryFolder folder;
-  const auto disk = make_posix_disk();
-  const Path path = folder.path() / "LOCK";
-  std::atomic<bool> ended = false;
-  std::thread asker([&] {
-    while (!ended) static_cast<void>(disk->is_locked(path));
-  });
-  int refused = 0;
-  for (int round = 0; round < rounds; ++round)
-    if (!disk->lock(path)) ++refused;
-  ended = true;
-  asker.join();
-  CHECK(refused == 0);
-}
-
-TEST_CASE("a lock is refused if another process shares it for long") {
-  const test::TemporaryFolder folder;
-  const auto disk = make_posix_disk();
-  const SharedLock stuck(folder.path());
-  const auto taken = disk->lock(folder.path() / "LOCK");
-  REQUIRE(!taken);
-  CHECK(taken.error().code == Errc::in_use);
-}
-
-TEST_CASE("a disk tells whether a lock is held") {
-  const test::TemporaryFolder folder;
-  const auto posix = make_posix_disk();
-  test::SimulatedDisk simulated;
-  REQUIRE(simulated.make_directory("data"));
-  for (auto& [disk, directory] : {std::pair<Disk*, Path>{posix.get(), folder.path()}, {&simulated, "data"}}) {
-    const Path path = directory / "LOCK";
-    CHECK_FALSE(*disk->is_locked(path));
-    CHECK_FALSE(*disk->exists(path));
-    auto held = disk->lock(path);
-    REQUIRE(held);
-    CHECK(*disk->is_locked(path));
-    CHECK(*disk->is_locked(path));
-    held->reset();
-    CHECK_FALSE(*disk->is_locked(path));
-  }
-  auto held = posix->lock(folder.path() / "LOCK");
-  REQUIRE(posix->remove(folder.path() / "LOCK"));
-  CHECK(*posix->is_locked(folder.path() / "LOCK"));
-  CHECK(posix->is_locked(folder.path() / "none" / "LOCK").error().code == Errc::not_found);
 }
 
 TEST_CASE("replacing a file leaves the new contents and no temporary file") {

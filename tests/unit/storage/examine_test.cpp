@@ -324,6 +324,7 @@ TEST_CASE("salvage works without a CURRENT, a MANIFEST or a file") {
       const bool spare = path == "data/SEED" || path == "data/CURRENT";
       CHECK(salvaged->report.lost.empty() == spare);
       CHECK(salvaged->report.noted.empty() == (!spare || (gone && path == "data/SEED")));
+      for (const std::string& line : salvaged->report.noted) CHECK_FALSE(contains(line, "sepal salvage"));
       CHECK(salvaged->items(3, "grown") == 9);
       CHECK((salvaged->items(1, "recorded") == 3) == (path != folder + "MANIFEST"));
     }

@@ -126,6 +126,7 @@ void tell_when_saved(Saving& saving, std::promise<void>& saved) {
 TEST_CASE("a requested save is done, reported and counted") {
   Saving saving;
   CHECK(saving.saver->status().last_success == test::some_time);
+  CHECK_FALSE(saving.saver->status().last_success_steady);
   saving.add("key");
   const auto report = saving.save();
   REQUIRE(report);
@@ -134,6 +135,7 @@ TEST_CASE("a requested save is done, reported and counted") {
   CHECK_FALSE(status.running);
   CHECK(status.last_ok);
   CHECK(status.last_success > test::some_time);
+  CHECK(status.last_success_steady <= std::chrono::steady_clock::now());
   CHECK(status.last_bytes == report->bytes);
   CHECK(status.saves_done == 1);
   CHECK(status.changes_saved == 1);

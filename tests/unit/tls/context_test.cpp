@@ -30,21 +30,24 @@ TEST_CASE("a context tells its certificate") {
   const Certificate certificate = loaded(Context::load(files.options()))->certificate();
   CHECK(certificate.subject == "CN = localhost");
   CHECK_FALSE(certificate.serial.empty());
-  CHECK(certificate.valid_now);
-  // Its text, and the same as numbers.
-  std::tm parts{};
-  std::istringstream(certificate.not_after) >> std::get_time(&parts, "%Y-%m-%dT%H:%M:%SZ");
-  CHECK(certificate.ends_at == timegm(&parts));
+  // Its texts, and the same as numbers.
+  const auto number_of = [](const std::string& text) {
+    std::tm parts{};
+    std::istringstream(text) >> std::get_time(&parts, "%Y-%m-%dT%H:%M:%SZ");
+    return timegm(&parts);
+  };
+  CHECK(certificate.starts_at == number_of(certificate.not_before));
+  CHECK(certificate.ends_at == number_of(certificate.not_after));
   CHECK(certificate.starts_at < certificate.ends_at);
 }
 
-TEST_CASE("a certificate that has expired is read, and told") {
+TEST_CASE("a certificate that has expired is read") {
   const Files files;
   const test::TestCertificate old(files.path("old"), {.valid_seconds = -60}, &files.ca);
   Options options = files.options();
   options.certificate_file = old.certificate_file;
   options.key_file = old.key_file;
-  CHECK_FALSE(loaded(Context::load(options))->certificate().valid_now);
+  CHECK(loaded(Context::load(options))->certificate().ends_at < std::time(nullptr));
 }
 
 TEST_CASE("options that do not fit together are refused without a look at the files") {
@@ -56,6 +59,16 @@ TEST_CASE("options that do not fit together are refused without a look at the fi
     CHECK(Context::check({.certificate_file = "a", .key_file = "b", .auth_clients = auth}).error().detail ==
           "to check the certificates of clients (tls_auth_clients), set tls_ca_cert_file");
   CHECK(Context::check({.certificate_file = "a", .key_file = "b"}).ok());
+  Options by_name{.certificate_file = "a", .key_file = "b", .ca_file = "c"};
+  by_name.user_field = UserField::common_name;
+  CHECK(Context::check(by_name).error().detail ==
+        "without certificates of clients, tls_auth_clients_user logs no client in: set tls_auth_clients to "
+        "yes or "
+        "optional");
+  for (const AuthClients auth : {AuthClients::optional, AuthClients::yes}) {
+    by_name.auth_clients = auth;
+    CHECK(Context::check(by_name).ok());
+  }
 }
 
 TEST_CASE("the error about a file names the file and the reason") {
@@ -69,7 +82,8 @@ TEST_CASE("the error about a file names the file and the reason") {
   CHECK(error_of(options) == files.folder + ": the certificate cannot be read: it is no file");
   write(files.path("text"), "no certificate\n");
   options.certificate_file = files.path("text");
-  CHECK(error_of(options) == files.path("text") + ": the certificate cannot be read: no start line");
+  CHECK(error_of(options) ==
+        files.path("text") + ": the certificate cannot be read: it has no PEM certificate");
 
   options = files.options();
   options.key_file = files.path("none");

@@ -1,10 +1,12 @@
 #include "tools/redis/redis_connection.hpp"
 
+#include <csignal>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "support/catch.hpp"
+#include "tools/shell/held_signals.hpp"
 #include "unit/server/folder.hpp"
 
 namespace sepal::test::redis_connection {
@@ -47,6 +49,27 @@ TEST_CASE("a server that has closed the connection is an error, and ends no prog
   const auto sent = (*connection)->flush();
   REQUIRE_FALSE(sent);
   CHECK(sent.error().code == Errc::io);
+}
+
+TEST_CASE("a signal that is held back ends the wait for an answer") {
+  const server::test::Folder folder;
+  const std::string path = folder.file("socket");
+  const Listener listener(path);
+  tools::RedisAddress address;
+  address.path = path;
+  const tools::HeldSignals held;
+  auto connection = tools::RedisConnection::open(address, "");
+  REQUIRE(connection);
+  std::raise(SIGTERM);
+  const auto answer = (*connection)->ask({"PING"});
+  // The signal would end the tests when `held` goes.
+  sigset_t ending;
+  sigemptyset(&ending);
+  sigaddset(&ending, SIGTERM);
+  const timespec at_once{};
+  REQUIRE(sigtimedwait(&ending, nullptr, &at_once) == SIGTERM);
+  REQUIRE_FALSE(answer);
+  CHECK(answer.error().detail.ends_with("a signal has ended the wait for an answer"));
 }
 
 }  // namespace sepal::test::redis_connection

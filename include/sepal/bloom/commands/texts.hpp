@@ -69,6 +69,9 @@ inline constexpr std::string_view find_keys_over_limit = "ERR BF.FIND takes at m
 inline constexpr std::string_view find_over_limit =
     "ERR BF.FIND takes at most 16777216 keys times items; send the items in parts";
 inline constexpr std::string_view no_window = "ERR the filter has no window: it never forgets";
+// A part of the BF commands is for filters without a window.
+inline constexpr std::string_view wrong_type_of_window =
+    "WRONGTYPE Operation against a filter with a window (WINDOW or LAST), which this command does not take";
 inline constexpr std::string_view window_has_no_chunks =
     "ERR a filter with a window has no chunks: use DUMP and RESTORE";
 

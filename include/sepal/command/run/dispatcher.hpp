@@ -101,6 +101,8 @@ class Dispatcher {
   // again with the gate closed; only a transaction of one command may be run without. If the journal refuses
   // changes, the error is the reply, and nothing was done.
   Next run_transaction(const Transaction& transaction, Context& context);
+  // Counts the items that its commands would have added.
+  void count_refused_adds(const Transaction& transaction, RefusedAdd reason);
 
   // --- a script that runs for long (command/scripts.hpp) ---
 
@@ -205,7 +207,10 @@ class Dispatcher {
   std::uint64_t shared_record_bytes(const Request& request, std::size_t item_count, const RunMode& mode);
   [[nodiscard]] static keyspace::Change change_of(const Request& request, WallTime now);
   Outcome reject(const Request& request, std::string_view text, bool has_begun);
-  // The same, and counts the items that the request would have added.
+  // Counts the items that a command would have added, or `times` as many.
+  void count_refused_adds(const CommandSpec& spec, std::span<const std::string_view> words, RefusedAdd reason,
+                          std::uint64_t times = 1);
+  // As reject(), and counts the items that the request would have added.
   Outcome reject_add(const Request& request, std::string_view text, bool has_begun, RefusedAdd reason);
   Outcome deny(const Request& request, const RunMode& mode, bool has_begun);
   Outcome queue(const Request& first, std::span<const std::string_view> last_words, const RunMode& mode);

@@ -1,8 +1,10 @@
 // What the workers share about scripts.
 #pragma once
 
+#include <sepal/base/clock.hpp>
 #include <sepal/script/library.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +26,14 @@ struct Scripts {
   // A script that has run for longer than busy_reply_threshold is suspended again and again. Other clients
   // are then told that it runs (Services::busy). Changed with the gate closed.
   bool busy_has_written = false;
+  SteadyTime busy_since{};                               // when that script began
   std::atomic<bool> kill_asked{false};                   // by SCRIPT KILL, while a script is busy
   std::vector<std::atomic<std::uint64_t>> memory_bytes;  // that each worker's Lua takes
+
+  // The worker whose script it is may have read its clock later than the caller.
+  [[nodiscard]] SteadyTime::duration busy_for(SteadyTime now) const {
+    return now - std::min(busy_since, now);
+  }
 };
 
 }  // namespace sepal::command

@@ -15,6 +15,7 @@
 #include <sepal/resp/request_parser.hpp>
 #include <sepal/script/engine.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -190,8 +191,9 @@ class ClientDirectory {
 
 struct SaveStatus {
   bool running = false;
-  double progress = 0;      // the running save's, 0..1
-  WallTime last_success{};  // the start of the process when none yet
+  double progress = 0;               // the running save's, 0..1
+  WallTime last_success{};           // the start of the process when none yet
+  SteadyTime last_success_steady{};  // the same moment
   bool last_ok = true;
   std::string last_error;  // a sentence; empty when last_ok
   std::chrono::milliseconds last_duration{0};
@@ -201,6 +203,11 @@ struct SaveStatus {
   std::uint64_t changes_since = 0;     // adds and structural changes that no finished save holds
   std::uint64_t saves_done = 0;
   std::uint64_t saves_failed = 0;
+
+  // `now` may have been read before the save ended.
+  [[nodiscard]] SteadyTime::duration age(SteadyTime now) const {
+    return std::max(now - last_success_steady, SteadyTime::duration::zero());
+  }
 };
 
 // How far the data that was there at the start has been loaded.
@@ -303,6 +310,12 @@ struct BackgroundStatus {
   std::chrono::microseconds expiry_worked{0};  // how long the removal of keys at their deadlines has taken
 };
 
+// How the last reload ended: at SIGHUP the log is opened anew, and users, password and certificates are read.
+struct ReloadStatus {
+  bool last_ok = true;     // also before the first one
+  std::string last_error;  // a sentence for each file that was not read or opened; empty when last_ok
+};
+
 // The settings that are parameters of CONFIG. Called inside the gate.
 class Configuration {
  public:
@@ -340,8 +353,15 @@ class ServerControl {
   }
   [[nodiscard]] virtual ProcessUsage usage() const { return {}; }
   [[nodiscard]] virtual BackgroundStatus background() const { return {}; }
+  // Any thread.
+  [[nodiscard]] virtual ReloadStatus reload_status() const { return {}; }
   // Inside the gate. Writes a line of a script to the log. Some are left out when there are many.
   virtual void log_from_script(script::LogLevel /*level*/, std::string_view /*text*/) {}
+  // Inside the gate. A script of this client has run for longer than busy_reply_threshold, so other clients
+  // are answered BUSY; and it has ended. Some lines are left out when there are many.
+  virtual void log_busy_script(const ClientState& /*client*/, std::string_view /*command*/,
+                               std::chrono::nanoseconds /*duration*/) {}
+  virtual void log_busy_script_ended(const ClientState& /*client*/, std::chrono::nanoseconds /*duration*/) {}
   // Inside the gate. A script was refused because the texts of loaded scripts take `bytes_max` bytes.
   virtual void log_scripts_full(std::uint64_t /*bytes_max*/) {}
   // Inside the gate. Writes to the log who has tried to log in as `user` and failed, or who has administered

@@ -15,8 +15,10 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace sepal::command {
@@ -44,9 +46,11 @@ class Recent {
  private:
   using Buckets = std::array<std::uint64_t, metrics::Histogram::bucket_count>;
   using Times = std::map<const CommandSpec*, Buckets>;
+  using Errors = std::map<std::string, std::uint64_t, std::less<>>;
   struct CountsThen {
     SteadyTime at;
     std::vector<std::uint64_t> counts;  // all zero where there are fewer than now
+    Errors errors;                      // by their first word; zero where there is none
   };
   struct TimesThen {
     SteadyTime at;

@@ -93,6 +93,9 @@ inline constexpr std::string_view script_words_too_long =
 inline constexpr std::string_view unknown_script = "NOSCRIPT No matching script. Please use EVAL.";
 inline constexpr std::string_view negative_key_count = "ERR Number of keys can't be negative";
 inline constexpr std::string_view many_keys = "ERR Number of keys can't be greater than number of args";
+inline constexpr std::string_view function_flush_option =
+    "ERR FUNCTION FLUSH only supports SYNC|ASYNC option";
+inline constexpr std::string_view no_library_name = "ERR library name argument was not given";
 inline constexpr std::string_view script_flush_option = "ERR SCRIPT FLUSH only support SYNC|ASYNC option";
 inline constexpr std::string_view script_debug_mode = "ERR Use SCRIPT DEBUG YES/SYNC/NO";
 inline constexpr std::string_view no_script_debugger =

@@ -29,6 +29,7 @@ inline constexpr std::string_view expansion_range = "EXPANSION: value must be in
 // Sepal's own option, with the answers of BF.RESERVE.
 inline constexpr std::string_view bad_rate = "ERR bad error rate";
 inline constexpr std::string_view rate_range = "ERR error rate must be in the range (0.000000, 1.000000)";
+inline constexpr std::string_view rate_too_low = "ERR error rate of a cuckoo filter must be at least 1.1e-13";
 inline constexpr std::string_view unknown_word = "Unknown argument received";
 
 inline constexpr std::string_view not_found = "ERR not found";

@@ -83,6 +83,11 @@ class Filter final : public value::Value {
   [[nodiscard]] std::uint64_t change_count() const;
   [[nodiscard]] std::uint32_t layer_count() const { return layer_count_.load(std::memory_order_acquire); }
   [[nodiscard]] std::uint64_t byte_count() const { return account_.byte_count(); }
+  // As Account::bytes_refused.
+  [[nodiscard]] std::uint64_t bytes_refused() const { return account_.bytes_refused(); }
+  // One that grows has refused an item for lack of room, and no item was removed since. Its cells are not
+  // full all at once, so it may take others. Only this process's refusals count.
+  [[nodiscard]] bool refused_last() const { return refused_last_.load(std::memory_order_relaxed); }
   // As KindRow::settle.
   std::uint64_t settle() { return account_.settle(); }
   // A number that no other filter of this process has or had.
@@ -171,12 +176,13 @@ class Filter final : public value::Value {
   std::atomic<std::uint64_t> compacted_{0};  // how often
   std::atomic<std::uint64_t> forgotten_{0};  // removals that are no longer told
   std::atomic<std::uint32_t> layer_count_{0};
+  std::atomic<bool> refused_last_{false};
   std::array<std::atomic<Layer*>, layer_count_max> layers_{};
   std::shared_ptr<Stills> stills_;
   // Records of which the replay has not seen what they need.
   std::vector<Fingerprint> waiting_adds_;      // room
   std::vector<Fingerprint> waiting_removals_;  // their adds
-  struct Body;  // of an image: its cells that never change their lines have them there
+  struct Body;                                 // an image that is not complete yet
   std::unique_ptr<Body> body_;
 };
 

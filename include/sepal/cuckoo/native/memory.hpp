@@ -34,6 +34,14 @@ class OwnMemory final : public Memory {
 // counted in both, or in the filter alone. Synchronised.
 class Account {
  public:
+  // Whether the filter may take so many bytes more.
+  [[nodiscard]] bool may_take(std::uint64_t bytes, Memory& memory) {
+    const bool may = memory.may_take(bytes);
+    if (!may || bytes >= bytes_refused()) refused_.store(may ? 0 : bytes, std::memory_order_relaxed);
+    return may;
+  }
+  // What the filter was refused last, and what it has not been given since; 0: nothing.
+  [[nodiscard]] std::uint64_t bytes_refused() const { return refused_.load(std::memory_order_relaxed); }
   // The filter has taken so many bytes; below 0: it has given them back.
   void took(std::int64_t bytes, Memory& memory) {
     const std::uint64_t before =
@@ -50,6 +58,7 @@ class Account {
  private:
   static constexpr std::uint64_t settled_bit = std::uint64_t{1} << 63;
   std::atomic<std::uint64_t> bytes_{0};
+  std::atomic<std::uint64_t> refused_{0};
 };
 
 }  // namespace sepal::cuckoo

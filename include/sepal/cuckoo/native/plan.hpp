@@ -41,6 +41,8 @@ struct Options {
 };
 
 inline constexpr std::uint64_t capacity_max = std::uint64_t{1} << 30;
+// Below it, identities would need more bits than a cell has for them.
+inline constexpr double error_rate_min = 1.1e-13;
 inline constexpr std::uint32_t expansion_max = 32768;
 inline constexpr std::uint16_t bucket_size_max = 255;  // at least 1, as iteration_max
 inline constexpr std::size_t layer_count_max = 4;

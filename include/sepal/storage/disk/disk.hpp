@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -73,6 +74,13 @@ class DirectoryLock {
   // Writes these lines into the file, behind the process id and in the place of earlier ones. Errors: io,
   // disk_full, read_only.
   virtual Result<void> note(std::string_view lines) = 0;
+  // Whether the path still leads to the locked directory. Errors: io (it leads to another one), not_found.
+  virtual Result<void> check() = 0;
+  // If an empty directory is at the path, in the place of the locked one, locks that one instead: true. Files
+  // and empty folders do not count if is_own(name): an operation of this process may have made them just when
+  // the directory was replaced. Errors: io (another one that is not empty, or may not be listed), in_use.
+  using IsOwn = std::function<bool(std::string_view name)>;
+  virtual Result<bool> take_replacement(const IsOwn& is_own) = 0;
 };
 
 // A file that is written beside its place, and is then renamed into it.
@@ -89,6 +97,10 @@ struct AsideFile {
 //
 // Files are regular files. A folder, pipe, socket or device in the place of a file is an error (io) that says
 // which, and so is a link to a file that is not there. No open waits for the other end of a pipe.
+//
+// While this process has a directory locked (lock()), its path may come to lead to another directory: the
+// first one was moved, or another was mounted over it. Then every member that opens, lists or changes
+// something under the path fails (io), because the other one may be in use by another process.
 class Disk {
  public:
   virtual ~Disk() = default;

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace sepal::storage {
@@ -25,6 +26,7 @@ struct SaverStatus {
   Progress progress;
   SteadyTime started_at{};  // the running save, or the last one
   WallTime last_success{};
+  std::optional<SteadyTime> last_success_steady;  // the same moment; nothing before the first save
   bool last_ok = true;
   std::string last_error;
   std::chrono::milliseconds last_duration{0};

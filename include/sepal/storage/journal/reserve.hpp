@@ -52,6 +52,10 @@ class Reserve {
   [[nodiscard]] std::uint64_t byte_count() const { return bytes_from(0); }  // that is there
   [[nodiscard]] bool lent() const { return lent_; }
 
+  // Looks which pieces are there: the directory may be another one. Nothing changes while lent, or where the
+  // disk does not tell. Blocks.
+  void look_again();
+
   // Removes one piece, so that the journal can take its room. False when the journal has had its share.
   // Blocks.
   bool give_to_journal();
