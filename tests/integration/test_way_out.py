@@ -67,6 +67,12 @@ class WayOutTest(DiskCase):
         self.eventually("there is no reserve",
                         lambda: int(client.info()["disk_reserve_bytes"]) >= FIRST_RESERVE_MB * MB)
 
+    def reserve_more_than_a_save_finds(self, client):
+        """The filter `load`, larger than the whole reserve, with items all over it: on a full disk, no save of it fits."""
+        client.call("BF.RESERVE", "load", *BIG_FILTER)
+        for first in range(0, 100_000, 10_000):
+            client.call("BF.MADD", "load", *range(first, first + 10_000))
+
     def test_deletions_and_a_save_succeed_on_a_full_disk_and_make_room(self):
         self.on_disk_of(96)
         for policy in ("everysec", "always"):
@@ -75,9 +81,9 @@ class WayOutTest(DiskCase):
                 shutil.rmtree(self.data)
 
     def check_way_out(self, *arguments):
-        daemon = self.start(*arguments)
+        daemon = self.start("--journal-save-percent", "0", *arguments)
         with Client.of(daemon) as client:
-            client.call("BF.RESERVE", "load", ERROR_RATE, "100000")
+            self.reserve_more_than_a_save_finds(client)
             for key in ("kept", "one", "two", "three"):
                 client.call("BF.ADD", key, "alice")
             self.wait_for_reserve(client)
@@ -144,10 +150,7 @@ class WayOutTest(DiskCase):
         self.on_disk_of(96)
         daemon = self.start("--journal-save-percent", "0")
         with Client.of(daemon) as client:
-            # No save has it yet, and it is larger than the whole reserve: its items are all over it.
-            client.call("BF.RESERVE", "load", *BIG_FILTER)
-            for first in range(0, 100_000, 10_000):
-                client.call("BF.MADD", "load", *range(first, first + 10_000))
+            self.reserve_more_than_a_save_finds(client)
             client.call("BF.ADD", "kept", "alice")
             self.wait_for_reserve(client)
         refused = None
