@@ -516,7 +516,7 @@ class BackupTest(DaemonTest):
         os.rename(self.data, self.data + "-moved")
         failed = sepal("backup", "--from", address(daemon), self.backup)
         self.assertEqual(failed.returncode, 1)
-        self.assertIn("could not save: cannot list " + self.data, failed.stderr)
+        self.assertIn("could not save: %s is not there: it was moved or removed" % self.data, failed.stderr)
         self.assertEqual(glob.glob(self.backup + "*"), [])
 
     def test_root_restores_for_the_owner_of_the_directory(self):

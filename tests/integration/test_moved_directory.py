@@ -33,12 +33,22 @@ class MovedDirectoryTest(DaemonTest):
             client.save()
         return str(refused.exception)
 
-    def check_refuses(self, client):
+    def check_refuses(self, client, text=NOT_OURS):
         self.eventually("changes are accepted",
                         lambda: isinstance(client.pipeline([("BF.ADD", "ours", "probe")])[0], Refused))
-        self.assertRegex(self.refused_save(client), NOT_OURS)
-        self.assertRegex(client.info()["journal_refusal"], NOT_OURS)
+        self.assertRegex(self.refused_save(client), text)
+        self.assertRegex(client.info()["journal_refusal"], text)
         self.assertEqual(client.call("BF.EXISTS", "ours", "before"), 1)
+
+    def test_what_is_put_back_is_used_again(self):
+        daemon, client = self.begin()
+        os.rename(self.data, self.away)
+        self.check_refuses(client, self.data + " is not there: it was moved or removed")
+        os.rename(self.away, self.data)
+        self.eventually("changes are refused", lambda: client.pipeline([("BF.ADD", "ours", "after")])[0] in (0, 1))
+        daemon.kill()
+        with Client.of(self.start(directory=self.data)) as client:
+            self.assertEqual(client.call("BF.MEXISTS", "ours", "before", "after"), [1, 1])
 
     def test_another_server_in_its_place_keeps_its_data(self):
         first, client = self.begin()

@@ -181,7 +181,7 @@ class SimulatedDisk final : public storage::Disk {
     const std::lock_guard lock(mutex_);
     const auto parent = find(path.parent_path());
     if (!parent) return missing(path);
-    if (byte_count > free_space_left()) return no_space("take the space of", path);
+    if (byte_count > free_space_left()) return no_space("reserve disk space for", path);
     auto& node = parent->names[path.filename().string()];
     if (node) return fail(Errc::io, "cannot create " + path.string() + ": File exists");
     node = std::make_shared<Node>();

@@ -33,9 +33,11 @@ export function reserveLine(key, rate, items, expansion, window = null) {
 // A filter that takes the place of another one has no deadline of its own.
 const keepDeadline = (filter) => (filter.deadline_time_seconds === null ? [] : [{ text: `Let it expire when the old one would have, ${timeAt(filter.deadline_time_seconds)}:`, code: `PEXPIREAT ${quoted(filter)} ${Math.round(1000 * filter.deadline_time_seconds)}` }]);
 
+const reserveLarger = ({ expansion }) => `Reserve a larger filter beside it, for all of the items that you expect${expansion === 0 ? " (it does not grow either)" : ""}:`;
+
 // Keys of another database than 0 are meant there.
 const inDatabase = (filter) => (filter.database === 0 ? [] : [{ text: `The key is in database ${filter.database}:`, code: `SELECT ${filter.database}` }]);
-const swap = (filter, next) => [{ text: "Put the new one in the place of the old one, whose key alone your clients use from then on. The old filter is deleted:", code: `RENAME ${next} ${quoted(filter)}` }, ...keepDeadline(filter)];
+const swap = (filter, next) => [{ text: "Put the new one in the place of the old one, which is deleted. From then on, let your clients use this key alone:", code: `RENAME ${next} ${quoted(filter)}` }, ...keepDeadline(filter)];
 
 // The steps that replace a filter that deletes by a larger one. CF.INSERT: with CF.INSERTNX an item that looks like another one would not be
 // stored, and the removal of the other would deny it. A copy too many costs queries only.
@@ -45,8 +47,8 @@ function cuckooReplacement(filter) {
   const options = `${filter.expansion === 0 ? " EXPANSION 0" : ""}${filter.false_positive_rate_asked === null ? "" : ` ERROR ${filter.false_positive_rate_asked}`}`;
   return [
     ...inDatabase(filter),
-    { text: "Reserve a larger filter beside it:", code: `CF.RESERVE ${next} ${items}${options}` },
-    { text: "Let your clients add to both and remove from both: BF.MIRROR is for Bloom filters.", code: "" },
+    { text: reserveLarger(filter), code: `CF.RESERVE ${next} ${items}${options}` },
+    { text: "Change your clients, so that they add to both and remove from both. The server itself does that for Bloom filters only (BF.MIRROR).", code: "" },
     { text: "Add the items from your own source to the new key, with CF.INSERT. Items that have come since are in it twice then: when one is removed later, the filter may go on to say 1 for it.", code: "" },
     ...swap(filter, next),
   ];
@@ -68,8 +70,8 @@ function replacement(filter) {
   if (mirror?.state === "whole") return [...inDatabase(filter), OWN_SOURCE(next), ...commit];
   return [
     ...inDatabase(filter),
-    ...(mirror ? [{ text: "End the broken mirror. This deletes its target, which lacks items:", code: `BF.MIRROR ${key} ABORT` }] : []),
-    { text: "Reserve a larger filter beside it:", code: reserveLine(next, filter.false_positive_rate_asked, largerThan(filter), filter.state === "grown" ? 2 : filter.expansion) },
+    ...(mirror ? [{ text: "End the broken mirror. This deletes its target, which lacks items. If you want no other filter in the place of this one, that is all:", code: `BF.MIRROR ${key} ABORT` }] : []),
+    { text: reserveLarger(filter), code: reserveLine(next, filter.false_positive_rate_asked, largerThan(filter), filter.state === "grown" ? 2 : filter.expansion) },
     { text: "From now on, the server adds new items to both. The new one also gets what this one refuses:", code: `BF.MIRROR ${key} ${next}` },
     OWN_SOURCE(next), ...commit,
   ];
@@ -94,6 +96,9 @@ export const lacksMemory = (filter) => filter.growth_limit === "memory";
 // twice its size.
 export const growthBytes = (filter) => (filter.kind === "cuckoo" ? 1 : 2 * filter.expansion) * filter.memory_bytes;
 
+const keeps = (now, asked) => (now <= asked ? `, and keeps what was asked for (${oneIn(asked)}).` : `; ${oneIn(asked)} was asked for.`);
+const errsOf = ({ false_positive_rate_now: now, false_positive_rate_asked: asked }) => `It wrongly says "maybe" for ${oneIn(now)} absent items${keeps(now, asked)}`;
+
 const growthOf = (filter) => (lacksMemory(filter) ? "It has to grow, and would take more memory than is left"
   : filter.growth_limit === "layers" ? "It has grown to as many layers as it may have" : "It does not grow");
 const ADD_AGAIN = "add the refused items again";
@@ -112,11 +117,12 @@ function adviseMemory(filter, answers, memory) {
 
 function adviseCuckoo(filter) {
   const { state } = filter;
-  const rate = filter.false_positive_rate_now === 0 ? "" : ` It wrongly answers 1 for ${filter.false_positive_rate_asked === null ? "" : "at most "}${oneIn(filter.false_positive_rate_now)} absent items${filter.false_positive_rate_asked === null ? "" : `; ${oneIn(filter.false_positive_rate_asked)} was asked for`}.`;
+  const { false_positive_rate_now: now, false_positive_rate_asked: asked } = filter;
+  const rate = now === 0 ? "" : asked === null ? ` It wrongly answers 1 for ${oneIn(now)} absent items.` : ` It wrongly answers 1 for at most ${oneIn(now)} absent items${keeps(now, asked)}`;
   if (inTrouble(state))
     return {
-      why: `${growthOf(filter)}, and has ${count(filter.items)} items and room for ${count(filter.capacity)}.${state === "full" ? " It refuses new items until some are removed, and says that they are not there." : " Then it refuses new items."}${rate}`,
-      what: `Remove items that are in it and are not needed any more (to remove another one may take an item away that looks like it), or replace it by a larger filter.${state === "full" ? ` Then ${ADD_AGAIN}.` : ""}`,
+      why: `${growthOf(filter)}, and has ${count(filter.items)} items and room for ${count(filter.capacity)}.${state === "full" ? " It refuses new items until some are removed. Look-ups say that the refused items are not there." : " Then it refuses new items."}${rate}`,
+      what: `Remove items that are not needed any more, and only items that are in it: to remove another one may take away an item that looks like it. Or replace it by a larger filter.${state === "full" ? ` Then ${ADD_AGAIN}.` : ""}`,
       steps: cuckooReplacement(filter),
     };
   const has = filter.items === 0 ? "It has no items." : `It has ${count(filter.items)} items, copies included.`;
@@ -135,7 +141,7 @@ function windowReplacement(filter, ahead = false) {
   const items = ahead ? capacity : rounded(2 * Math.max(filter.items, capacity));
   return [
     ...inDatabase(filter),
-    { text: ahead ? "Reserve a filter like it beside it:" : "Reserve a larger filter beside it:", code: reserveLine(next, filter.false_positive_rate_asked, items, filter.expansion, { seconds, generations, refresh }) },
+    { text: ahead ? "Reserve a filter like it beside it:" : reserveLarger(filter), code: reserveLine(next, filter.false_positive_rate_asked, items, filter.expansion, { seconds, generations, refresh }) },
     { text: "Let your clients add to both and ask both for one window: BF.MIRROR does not know filters that forget. The old one may refuse items still.", code: "" },
     ...swap(filter, next),
   ];
@@ -149,7 +155,7 @@ function beginAhead({ window }, now) {
 
 function adviseWindow(filter, now) {
   const { state } = filter, ahead = beginAhead(filter, now);
-  const has = filter.items === 0 ? "It remembers no items." : `It remembers ${count(filter.items)} items. It wrongly says "maybe" for ${oneIn(filter.false_positive_rate_now)} absent items; ${oneIn(filter.false_positive_rate_asked)} was asked for.`;
+  const has = filter.items === 0 ? "It remembers no items." : `It remembers ${count(filter.items)} items. ${errsOf(filter)}`;
   if (state === "full" && ahead !== null)
     return { why: `${growthOf(filter)}, and its newest generation is full. This generation began in the future, on ${timeAt(ahead)}, because the clock was ahead when an item came. So it refuses new items, and forgets none, until the clock has passed that. ${has}`, what: `See that the server's clock is right now: it shows ${timeAt(60 * Math.floor(now / 60))}. Then replace the filter by a new one, and ${ADD_AGAIN}.`, steps: windowReplacement(filter, true) };
   if (state === "full")
@@ -175,15 +181,15 @@ function mirrorOf({ mirror }) {
 function adviseBloom(filter) {
   const { state } = filter;
   const room = `It has about ${count(filter.items_estimated)} different items, and room for ${count(filter.capacity)}.`;
-  const errs = `It wrongly says "maybe" for ${oneIn(filter.false_positive_rate_now)} absent items; ${oneIn(filter.false_positive_rate_asked)} was asked for.`;
+  const errs = errsOf(filter);
   if (state === "overfilled")
-    return { why: `${errs} ${room}${filter.items < 0.9 * filter.items_estimated ? ` Only ${count(filter.items)} were added one by one: the others came with a merge, for example.` : ""}`, what: "A larger filter brings the rate back. No item is lost meanwhile: a filter never forgets, it only says \"maybe\" too often.", steps: replacement(filter) };
+    return { why: `${errs} ${room}${filter.items < 0.9 * filter.items_estimated ? ` Only ${count(filter.items)} were added one by one: the others may have come with a merge, or in a file.` : ""}`, what: "A larger filter brings the rate back. No item is lost meanwhile: a Bloom filter that has too many only says \"maybe\" too often.", steps: replacement(filter) };
   if (state === "full")
-    return { why: `${growthOf(filter)}, and its room for ${count(filter.capacity)} items is used up: it refuses new items, and says that they are not there. Its other answers are as right as was asked for.`, what: `Replace it by a larger filter${filter.mirror?.state === "whole" ? "" : `, and ${ADD_AGAIN}`}.`, steps: replacement(filter) };
+    return { why: `${growthOf(filter)}, and its room for ${count(filter.capacity)} items is used up: it refuses new items, and look-ups say that those are not there. Its other answers are as right as was asked for.`, what: `Replace it by a larger filter${filter.mirror?.state === "whole" ? "" : `, and ${ADD_AGAIN}`}.`, steps: replacement(filter) };
   if (state === "mirror_broken")
     return { why: `Adds to this filter go on. ${room}`, what: "Begin again with a larger target.", steps: replacement(filter) };
   if (state === "filling")
-    return { why: `${growthOf(filter)}, and has room for ${count(Math.max(0, filter.capacity - filter.items))} more items.${untilFull(filter)} Then it refuses new items.`, what: "Prepare a larger filter in time.", steps: replacement(filter) };
+    return { why: `${filter.growth_limit ? `${growthOf(filter)}, and has room` : `It has ${filter.layer_count} layers, and with all that it may have room`} for ${count(Math.max(0, filter.capacity_max - filter.items))} more items.${filter.growth_limit ? untilFull(filter) : ""} Then it refuses new items.`, what: "Prepare a larger filter in time.", steps: replacement(filter) };
   if (state === "grown")
     return { why: `Its rate is as asked for. It has grown ${filter.layer_count - 1} times, so a look-up of an absent item searches ${filter.layer_count} layers.`, what: `${NOTHING} One large layer would be faster and smaller:`, steps: replacement(filter) };
   const growth = filter.expansion === 0 ? "It does not grow."
@@ -198,7 +204,7 @@ function adviseBloom(filter) {
 // { why, what, steps: [{ text, code }] }. `server`: what /api/server answers.
 export function advise(filter, { memory, time_seconds: now }) {
   if ((filter.state === "full" || filter.state === "filling") && lacksMemory(filter)) {
-    const answers = deletes(filter) ? "" : `It wrongly says "maybe" for ${oneIn(filter.false_positive_rate_now)} absent items; ${oneIn(filter.false_positive_rate_asked)} was asked for.`;
+    const answers = deletes(filter) ? "" : errsOf(filter);
     return adviseMemory(filter, answers + mirrorOf(filter), memory);
   }
   if (filter.kind === "window") return adviseWindow(filter, now);

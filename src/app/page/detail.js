@@ -18,7 +18,7 @@ function windowFactsOf(filter) {
   const last = window.window_seconds === null;
   const facts = [
     ["Items remembered", exact(filter.items)], ["Kind", KINDS[filter.kind]],
-    ["Remembers", last ? `the last ${exact(window.capacity)} items` : `${duration(window.window_seconds)}, for up to ${exact(window.capacity)} items`],
+    ["Remembers", last ? `at least the last ${exact(window.capacity)} items` : `${duration(window.window_seconds)}, for up to ${exact(window.capacity)} items`],
     ["Time runs from", last ? "" : window.refresh ? "the last add" : "the first add"],
     ["False positives now", `${percent(filter.false_positive_rate_now)} (${oneIn(filter.false_positive_rate_now)})`],
     ["Asked for", `${percent(filter.false_positive_rate_asked)} (${oneIn(filter.false_positive_rate_asked)})`],
@@ -44,7 +44,7 @@ export function factsOf(filter) {
     ["Asked for", filter.false_positive_rate_asked === null ? "none" : `${percent(filter.false_positive_rate_asked)} (${oneIn(filter.false_positive_rate_asked)})`],
     [bloom ? "Bits set" : "Slots taken", percent(filter.fill)],
     ["Memory", bytes(filter.memory_bytes)], ["Bits of memory an item", filter.items === 0 ? "none yet" : (8 * filter.memory_bytes / filter.items).toFixed(1)],
-    ["When full", filter.expansion === 0 ? "refuses items" : filter.growth_limit ? LIMITED[filter.growth_limit] ?? "refuses items" : own ? "grows, cell by cell" : `grows, times ${filter.expansion}`],
+    ["When full", filter.expansion === 0 ? "refuses items" : filter.growth_limit ? LIMITED[filter.growth_limit] ?? "refuses items" : own ? "grows, cell by cell" : filter.expansion === 1 ? "grows, by a layer like the last" : `grows, times ${filter.expansion}`],
     bloom ? ["Full", forecast] : null,
     ...linksOf(filter),
   ].filter(Boolean);

@@ -52,9 +52,9 @@ function showVerdict({ total, troubled, states, kinds }, { filters: { judged_age
   const bad = Object.keys(STATES).some((state) => STATES[state].tone === "bad" && states[state] > 0);
   const text = judged === null ? "the filters are being looked at for the first time" : total === 0 ? "there are no filters"
     : troubled > 0 ? `${exact(troubled)} of ${exact(total)} ${total === 1 ? "filter" : "filters"} ${troubled === 1 ? "is" : "are"} in trouble: ${statesIn(states, inTrouble)}`
-      : `${total === 1 ? "the only filter is" : `all of the ${exact(total)} filters are`} fine${states.grown ? `; ${exact(states.grown)} grown to many layers` : ""}`;
+      : `${total === 1 ? "the only filter is" : total === 2 ? "both filters are" : `all ${exact(total)} filters are`} fine${states.grown ? `; ${exact(states.grown)} grown to many layers` : ""}`;
   if (at("verdict").textContent !== text) at("verdict").replaceChildren(stateMark(text, bad ? "bad" : troubled > 0 ? "warn" : "good"));
-  at("kinds").textContent = Object.entries(kinds).filter(([, number]) => number > 0).map(([kind, number]) => `${exact(number)} ${KINDS[kind]}${number === 1 ? "" : "s"}`).join(", ");
+  at("kinds").textContent = Object.entries(kinds).filter(([, number]) => number > 0).map(([kind, number]) => `${exact(number)} ${number === 1 ? KINDS[kind] : KINDS[kind].replace("filter", "filters").replace("forgets", "forget")}`).join(", ");
 }
 
 // Which of the filters are in the list, and how fresh that is.

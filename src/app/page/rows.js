@@ -10,8 +10,12 @@ const SPARE = 6;  // rows above and below those in view
 // What the heads mean, for those whose word is short.
 const MEANINGS = { share: "Items, of those that it has room for", rate: "How often it wrongly says yes, now", asked: "The rate that was asked for", about: "Its kind, its database, its deadline and its mirror" };
 
-// An overfilled filter has more items than it counts: those that it took for known ones by mistake.
-const share = (filter) => (filter.state === "overfilled" ? Math.max(filter.items, filter.items_estimated) : filter.items) / filter.capacity;
+// An overfilled filter has more items than it counts: those that it took for known ones by mistake. One that forgets has room for
+// more than it has to remember.
+function share(filter) {
+  if (filter.state === "overfilled") return Math.max(filter.items, filter.items_estimated ?? 0) / filter.capacity;
+  return filter.kind === "window" ? filter.fill : filter.items / filter.capacity;
+}
 const COLUMNS = [
   { id: "state", title: "State", value: (filter) => STATES[filter.state].rank * 1e6 - Math.min(1e5, filter.false_positive_rate_asked === null ? 0 : filter.false_positive_rate_now / filter.false_positive_rate_asked) },
   { id: "key", title: "Key", value: (filter) => filter.shown },
@@ -160,7 +164,7 @@ export class Rows {
     about.textContent = aboutOf(filter);
     about.title = about.textContent;
     room.replaceChildren(percent(share(filter)), bar(share(filter), "bar", tone === "good" ? "" : tone));
-    room.title = `${exact(filter.items)} of ${exact(filter.capacity)} items`;
+    room.title = filter.kind === "window" ? `${exact(filter.items)} items` : `${exact(filter.items)} of ${exact(filter.capacity)} items`;
     rate.textContent = percent(filter.false_positive_rate_now);
     asked.textContent = filter.false_positive_rate_asked === null ? "none" : percent(filter.false_positive_rate_asked);
     memory.textContent = bytes(filter.memory_bytes);

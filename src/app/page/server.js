@@ -2,7 +2,7 @@
 import { at } from "./ask.js";
 import { bar, make, spark, stateMark, table } from "./draw.js";
 import { bytes, count, duration, exact, percent, shortTime } from "./figures.js";
-import { areMany, HANDSHAKES, REASONS, recently } from "./trouble.js";
+import { areMany, HANDSHAKES, many, REASONS, recently } from "./trouble.js";
 
 const RATES_MAX = 150;  // points of the load, five minutes
 
@@ -36,16 +36,18 @@ function journalCard(journal) {
     [journal.accepting ? "" : `${journal.refusal}; its policy is ${journal.policy}`,
       `${bytes(journal.bytes)} on disk${journal.max_bytes ? ` of at most ${bytes(journal.max_bytes)}` : ""}`,
       journal.policy === "off" ? "A crash loses what was added since the last save." : `${bytes(journal.unsynced_bytes)} not on the disk yet`,
-      journal.syncs_failed ? `${exact(journal.syncs_failed)} syncs failed since the start: look into the log` : "",
+      journal.syncs_failed ? `${many(journal.syncs_failed, "sync", "syncs")} failed since the start. The log says why (journal refuses changes).` : "",
       journal.waits_for_save ? "It waits for a save before it grows further." : ""],
     null, tone, tone === "good" ? "" : tone === "bad" ? "refuses" : "look here");
 }
 
-function saveCard(save) {
-  const tone = save.ok ? "good" : "bad";
-  return card(save.ok ? "Save" : "Last good save", save.running ? `running, ${percent(save.progress_ratio)}` : save.saves > save.saves_failed ? `${duration(save.age_seconds)} ago` : "none yet",
-    [`${count(save.changes_unsaved)} ${save.changes_unsaved === 1 ? "change" : "changes"} not saved yet`, save.interval_seconds ? `if there are changes, one after ${duration(save.interval_seconds)}` : "none by a timer: save_interval is 0", save.ok ? "" : `The last save failed: ${save.error}`],
-    null, tone, save.ok ? "" : "the last failed");
+function saveCard(save, policy) {
+  // Nothing writes its changes but a client's SAVE, or a stop.
+  const unwatched = policy === "off" && !save.interval_seconds && save.changes_unsaved > 0;
+  const tone = !save.ok ? "bad" : unwatched ? "warn" : "good";
+  return card(save.ok ? "Save" : "Last good save", save.running ? `running, ${percent(save.progress_ratio)}` : save.saves > save.saves_failed ? `${duration(save.age_seconds)} ago` : "none since the start",
+    [`${count(save.changes_unsaved)} ${save.changes_unsaved === 1 ? "change" : "changes"} not saved yet`, save.interval_seconds ? `if there are changes, one after ${duration(save.interval_seconds)}` : `none by a timer: save_interval is 0${unwatched ? ", and there is no journal. A crash loses the changes; SAVE keeps them" : ""}`, save.ok ? "" : `The last save failed: ${save.error}`],
+    null, tone, !save.ok ? "the last failed" : unwatched ? "look here" : "");
 }
 
 const sumOf = (numbers) => Object.values(numbers).reduce((sum, number) => sum + number, 0);
@@ -60,7 +62,7 @@ const REFUSED = {
 function rejectionCard({ recent, rejections, tls_handshakes_failed: handshakes, errors }) {
   const number = sumOf(recent.rejections) + sumOf(recent.tls_handshakes_failed) + sumOf(recent.adds_refused) - recent.adds_refused.mirrored;
   const reasons = [...counted(recent.adds_refused, (reason) => `items, ${REFUSED[reason]}`), ...counted(recent.rejections, (reason) => REASONS[reason]?.[1] ?? reason), ...counted(recent.tls_handshakes_failed, (reason) => `TLS, ${HANDSHAKES[reason][0]}`)];
-  const list = texts(counted(errors, (word) => word)), rejected = sumOf(rejections) + sumOf(handshakes);
+  const list = texts(counted(errors, (word) => (word === "Filter" ? "Filter is full" : word))), rejected = sumOf(rejections) + sumOf(handshakes);
   const earlier = rejected > sumOf(recent.rejections) + sumOf(recent.tls_handshakes_failed) ? `${count(rejected)} rejected, ` : "";
   // The number of the only reason is above it.
   return card(`Refused ${recently(recent)}`, count(number),
@@ -72,7 +74,7 @@ function rejectionCard({ recent, rejections, tls_handshakes_failed: handshakes, 
 
 function latencyCard({ p50_seconds: p50, p99_seconds: p99, commands }) {
   const slowest = commands[0];
-  return card("Latency, last minute", p99 === null ? "no requests" : `p99 ${shortTime(p99)}`,
+  return card("Latency, last minute", p99 === null ? "no command ran" : `p99 ${shortTime(p99)}`,
     [p50 === null ? "" : `half of the commands take ${shortTime(p50)} or less, 99% take ${shortTime(p99)} or less`, slowest ? `slowest: ${slowest.command}, p99 ${shortTime(slowest.p99_seconds)}` : ""]);
 }
 
@@ -102,8 +104,8 @@ export function showServer(now) {
   at("cards").replaceChildren(
     card("Load", `${count(requests)}/s`,
       [`requests; ${count(perSecond(now, "items_looked_up"))} items looked up${now.items_removed > 0 ? `, ${count(perSecond(now, "items_removed"))} removed` : ""} and ${count(perSecond(now, "items_added"))} added a second`,
-        `${percent(cores / now.workers)} of ${now.workers} ${now.workers === 1 ? "worker" : "workers"}' cores`], rates.length > 1 ? spark(rates) : null),
-    latencyCard(now.latency), memoryCard(now.memory), journalCard(now.journal), saveCard(now.save), rejectionCard(now), clientsCard(now));
+        `${percent(cores / now.workers)} of the cores of ${many(now.workers, "worker", "workers")}`], rates.length > 1 ? spark(rates) : null),
+    latencyCard(now.latency), memoryCard(now.memory), journalCard(now.journal), saveCard(now.save, now.journal.policy), rejectionCard(now), clientsCard(now));
   showSlowest(now.latency);
   before = now;
 }

@@ -2,28 +2,28 @@
 import { deletes, growthBytes, lacksMemory, memoryStep, STATES } from "./advice.js";
 import { bytes, count, duration, exact, percent, timeAt } from "./figures.js";
 
-const ADD_AGAIN = "Add the refused items again then: until that, look-ups say that they are not there.";
+const ADD_AGAIN = "After that, add the refused items again. Until then, look-ups say that they are not there.";
 const NEAR = 0.9;  // of a limit
 const CERTIFICATE_DAYS = 21;
 const DAY = 86400;
 
 const step = (text, code = "") => ({ text, code });
-const many = (number, one, more) => `${exact(number)} ${number === 1 ? one : more}`;
-export const recently = (recent) => (recent.seconds >= 290 ? "in the last 5 minutes" : `in the last ${duration(Math.max(1, recent.seconds))}`);
+export const many = (number, one, more) => `${exact(number)} ${number === 1 ? one : more}`;
+export const recently = (recent) => (recent.seconds >= 290 ? "in the last 5 minutes" : `in the last ${duration(Math.max(1, recent.seconds)).replace(/^1 /, "")}`);
 
-const ONLY_THEN = "Only then, save. sepald tries that by itself as well, from time to time:";
+const ONLY_THEN = "Only then, save. sepald also does so by itself, from time to time:";
 // What the journal's reason for refusing changes asks for, the first that fits. A reason may have that of a failed save in it.
 const REMEDIES = [
-  [/ was removed while in use| is not the directory that |: No such file or directory/, "Files were removed there, or the directory was moved, or is not mounted any more. First put it back at its path, or make an empty one there that sepald may write to. sepald has all of the data: then a save writes it anew."],
+  [/ was removed while in use| is not there: | is not the directory that |: No such file or directory/, "Files were removed there, or the directory was moved, or is not mounted any more. Do not stop sepald before a save has succeeded: the data that it has in its memory may be the only whole copy. First put the directory back at its path. If it is lost, make an empty one there that sepald may write to. Then a save writes all of the data:"],
   [/: (Permission denied|Operation not permitted|Read-only file system)/, `First let sepald write there again. ${ONLY_THEN}`],
   [/: Input\/output error/, "The disk has errors, and the system's log says more. First mend that. Only then, a save writes all of the data anew:"],
-  [/: (No space left on device|Disk quota exceeded)|the disk is full|; free \d+ bytes |did not fit on the disk/, `First free room on that disk, outside of the directory, or enlarge the disk. ${ONLY_THEN}`],
+  [/: (No space left on device|Disk quota exceeded)|the disk is full|; free \d+ bytes |did not fit on the disk/, `First free room on that disk, or enlarge it. Remove nothing inside the directory. ${ONLY_THEN}`],
   [/^/, `First mend that, if it names a fault. ${ONLY_THEN}`],
 ];
 
 const BEGUN = step("If SAVE is refused because a background save is in progress, wait for that one: it does the same.");
 
-const IN_DIRECTORY = "The data is in the directory that this names:";
+const IN_DIRECTORY = "This names the data directory:";
 
 function ofJournal({ journal, save, recent }) {
   const causes = [];
@@ -85,9 +85,10 @@ function ofGrowth({ memory, recent }, listed) {
   return Object.entries(STUCK).flatMap(([state, [one, more]]) => {
     const filters = listed.filter((filter) => filter.state === state && stuck(filter)), refused = state === "full" ? recent.adds_refused.memory : 0;
     if (filters.length === 0) return [];
-    const { text, code } = memoryStep(memory, filters.reduce((sum, filter) => sum + growthBytes(filter), 0));
+    const more = filters.reduce((sum, filter) => sum + growthBytes(filter), 0);
+    const { text, code } = memoryStep(memory, more);
     return [{ tone: STATES[state].tone, refused: state === "full" ? ["memory"] : [], filters: filters.slice(0, LARGEST), state, number: filters.length,
-      what: `${many(filters.length, `filter ${one}`, `filters ${more}`)}${refused ? ` ${many(refused, "add was", "adds were")} refused ${recently(recent)} for lack of memory.` : ""}${state === "full" ? ` ${share("Filters", memory)}.` : ""}`,
+      what: `${many(filters.length, `filter ${one}`, `filters ${more}`)}${refused ? ` ${many(refused, "add was", "adds were")} refused ${recently(recent)} for lack of memory.` : ""}${state === "full" ? ` ${share("Filters", memory)}.` : ""} To grow takes up to ${bytes(more)}.`,
       steps: [step(text, code), ...(refused ? [step(ADD_AGAIN)] : [])] }];
   });
 }
@@ -114,7 +115,7 @@ export const REASONS = {
   maxmemory_clients: ["connection closed: it did not read its replies, or sent too large requests", "connections closed: they did not read their replies, or sent too large requests", "The log says which (client closed). Let them read their replies, and ask and send less at once, or raise maxmemory_clients. See which clients hold much now (tot-mem):", "CLIENT LIST"],
   not_logged_in: ["connection closed: it did not log in within login_timeout, or sent too much before", "connections closed: they did not log in within login_timeout, or sent too much before", "Let clients log in as soon as they are connected.", ""],
   request_too_long: ["request that was too long", "requests that were too long", "Let clients send fewer items at once. So many bytes may a request have:", "CONFIG GET client-query-buffer-limit"],
-  http_request: ["request of HTTP to the port for Redis", "requests of HTTP to the port for Redis", "Give browsers and scrapers the http_port.", ""],
+  http_request: ["request of HTTP to the port for Redis", "requests of HTTP to the port for Redis", "Let browsers and scrapers use the http_port. The log says which address sent them (a client sent HTTP to the port for Redis).", ""],
   acl_login: ["wrong password", "wrong passwords", "If it goes on, give the client its password, or keep the address out. ACL LOG says which user and which address:", "ACL LOG"],
   acl_command: ["command that its user may not use", "commands that their user may not use", "Give the user the right (ACL SETUSER), or mend the client. ACL LOG says which user and which command:", "ACL LOG"],
   acl_key: ["key that its user may not use", "keys that their user may not use", "Give the user the right (ACL SETUSER), or mend the client. ACL LOG says which user and which key:", "ACL LOG"],
@@ -168,8 +169,8 @@ function ofCertificate({ certificate, time_seconds: now }) {
 const OF_STATES = {
   full: ["is full: it refuses new items.", "are full: they refuse new items.", "Replace it by a larger filter"],
   overfilled: ["errs far more often than was asked for.", "err far more often than was asked for.", "Replace it by a larger filter"],
-  mirror_broken: ["has a broken mirror: its target lacks items.", "have broken mirrors: their targets lack items.", "Begin the mirror again with a larger target"],
-  filling: ["has little room left, and cannot grow.", "have little room left, and cannot grow.", "Prepare a larger filter"],
+  mirror_broken: ["has a broken mirror: its target lacks items, and must not replace it. The filter itself works.", "have broken mirrors: their targets lack items, and must not replace them. The filters themselves work.", "Begin the mirror again with a larger target"],
+  filling: ["has little room left, and cannot grow further.", "have little room left, and cannot grow further.", "Prepare a larger filter"],
 };
 
 const forgets = (filter) => filter.kind === "window";

@@ -58,6 +58,20 @@ bool may_grow(const SeenFilter& seen, const keyspace::Keyspace& keyspace) {
   return seen.expansion != 0 && seen.layer_count < keyspace.options().layers_max;
 }
 
+// A layer has room for `expansion` times as many items as the one before. With an expansion of 2 or more, the
+// sum soon means nothing.
+std::optional<double> capacity_with(double last_layer, const SeenFilter& seen, std::uint64_t layers_max) {
+  constexpr double bound = 1e18;
+  auto capacity = static_cast<double>(seen.capacity);
+  if (seen.expansion == 0) return capacity;
+  for (std::uint64_t count = seen.layer_count; count < layers_max; ++count) {
+    last_layer *= seen.expansion;
+    capacity += last_layer;
+    if (capacity > bound) return std::nullopt;
+  }
+  return capacity;
+}
+
 // Whether it surely does. To plan a layer may take a part of a millisecond, and a walk asks every filter that
 // is nearly full. A layer has less than twice the memory of the one before for each item, because it is
 // planned for half of its rate; a small one takes whole blocks.
@@ -76,6 +90,8 @@ FilterLook look_at(bloom::Filter& filter, FilterDetail detail, const Around& aro
   seen.byte_count = facts.byte_count;
   seen.layer_count = facts.layers.size();
   seen.expansion = facts.options.expansion;
+  seen.capacity_max = capacity_with(static_cast<double>(facts.layers.back().plan().capacity), seen,
+                                    around.keyspace.options().layers_max);
   const bool nearly_full =
       static_cast<double>(seen.item_count) >= growth_asked_share * static_cast<double>(seen.capacity);
   if (!may_grow(seen, around.keyspace) || (nearly_full && !next_layer_fits(seen, around.keyspace)))

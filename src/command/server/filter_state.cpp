@@ -10,9 +10,12 @@ namespace {
 
 // Only filters that hold what was added for good: a filter that forgets makes room by itself.
 bool is_filling(const SeenFilter& filter) {
-  if (filter.growth_limit == GrowthLimit::none || filter.kind == value::Kind::window) return false;
-  if (static_cast<double>(filter.item_count) >= filling_share * static_cast<double>(filter.capacity))
-    return true;
+  if (filter.kind == value::Kind::window) return false;
+  const auto items = static_cast<double>(filter.item_count);
+  // One that still grows, but not for long.
+  if (filter.capacity_max && items >= filling_share * *filter.capacity_max) return true;
+  if (filter.growth_limit == GrowthLimit::none) return false;
+  if (items >= filling_share * static_cast<double>(filter.capacity)) return true;
   return filter.seconds_until_full && *filter.seconds_until_full < full_soon_seconds;
 }
 

@@ -252,6 +252,8 @@ constexpr Column filter_columns[] = {
      }},
     {"kind", [](const SeenFilter& filter, JsonWriter& to) { to.text(name_of_filter(filter.kind)); }},
     {"capacity", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.capacity); }},
+    {"capacity_max",
+     [](const SeenFilter& filter, JsonWriter& to) { known_or_null(to, filter.capacity_max); }},
     {"items", [](const SeenFilter& filter, JsonWriter& to) { to.number(filter.item_count); }},
     {"items_estimated",
      [](const SeenFilter& filter, JsonWriter& to) {

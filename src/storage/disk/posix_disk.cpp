@@ -130,7 +130,7 @@ Result<void> allocate(const Descriptor& descriptor, const Path& path, std::uint6
   for (;;) {
     if (::fallocate(descriptor.number(), 0, 0, static_cast<off_t>(byte_count)) == 0) return {};
     if (errno == EOPNOTSUPP || errno == ENOSYS) break;
-    if (errno != EINTR) return failed("take the space of", path, errno);
+    if (errno != EINTR) return failed("reserve disk space for", path, errno);
   }
   const std::vector<std::byte> zeros(std::min(byte_count, zeros_bytes));
   for (std::uint64_t at = 0; at < byte_count; at += zeros.size()) {

@@ -136,12 +136,6 @@ class LockedDirectory {
     return inner.size() == outer.size() || inner[outer.size()] == '/' || outer.ends_with('/');
   }
 
-  // For an operation under the path. Without such a path, the operation itself has the better error.
-  Result<void> check_operation() {
-    auto checked = check();
-    return !checked && checked.error().code == Errc::not_found ? Result<void>() : checked;
-  }
-
   Result<void> check() {
     const MutexLock lock(mutex_);
     const auto here = leads_here();
@@ -173,8 +167,16 @@ class LockedDirectory {
     struct stat ours {};
     struct stat there {};
     if (::fstat(flocks_.directory.number(), &ours) != 0) return failed("look at", directory_, errno);
-    if (::stat(directory_.c_str(), &there) != 0) return failed("look at", directory_, errno);
+    if (::stat(directory_.c_str(), &there) != 0)
+      return errno == ENOENT || errno == ENOTDIR ? nowhere() : failed("look at", directory_, errno);
     return ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+  }
+
+  [[nodiscard]] Error nowhere() const {
+    return fail(Errc::not_found,
+                directory_.string() +
+                    " is not there: it was moved or removed, or is not mounted; put it back, "
+                    "or make an empty directory in its place");
   }
 
   [[nodiscard]] Error elsewhere() const {
@@ -240,7 +242,7 @@ std::vector<std::shared_ptr<LockedDirectory>> PosixLocks::above(const Path& path
 
 Result<void> PosixLocks::check(const Path& path) {
   for (const auto& directory : above(path))
-    if (auto checked = directory->check_operation(); !checked) return checked;
+    if (auto checked = directory->check(); !checked) return checked;
   return {};
 }
 

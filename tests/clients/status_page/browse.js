@@ -51,7 +51,7 @@ async function content(page) {
   assert.equal(await page.textContent("#kinds"), `${total - 2} Bloom filters, 1 cuckoo filter, 1 cuckoo filter of RedisBloom`);
   assert.match(await page.textContent("#watched"), new RegExp(`^All ${total} filters are listed\\. All were judged `));
   const causes = await page.locator("#troubles li .state").allTextContents();
-  assert.match(causes.join("\n"), /^1 filter is full: it refuses new items\. \d+ adds? w(as|ere) refused in the last [^.]*\.\n1 filter errs far more often than was asked for\.\n2 filters have little room left, and cannot grow\.$/);
+  assert.match(causes.join("\n"), /^1 filter is full: it refuses new items\. \d+ adds? w(as|ere) refused in the last [^.]*\.\n1 filter errs far more often than was asked for\.\n2 filters have little room left, and cannot grow further\.$/);
   await page.locator("#troubles a", { hasText: "overfilled" }).waitFor();
   await page.locator("#slowest summary").click();
   await page.locator("#slowest tbody tr", { hasText: "bf.madd" }).waitFor();
@@ -260,8 +260,8 @@ async function withoutStyle() {
 
 // A server with 100,000 filters: only the rows in view have elements, and scrolling goes through them all.
 async function manyRows() {
-  const columns = ["database", "key", "key_encoded", "kind", "capacity", "items", "items_estimated", "items_removed", "fill", "false_positive_rate_now", "false_positive_rate_asked", "expansion", "layer_count", "memory_bytes", "seconds_until_full", "state", "deadline_time_seconds", "mirror"];
-  const body = JSON.stringify({ columns, rows: Array.from({ length: MANY }, (_, i) => [0, `key:${String(i).padStart(6, "0")}`, null, "bloom", 1000, i % 1000, i % 1000, null, 0.4, 0.009, 0.01, 2, 1, 2048 + i, null, "fine", null, null]), shown: MANY, total: MANY, troubled: 0, troubled_shown: 0, states: { fine: MANY }, kinds: { bloom: MANY }, judged_age_seconds: 1 });
+  const columns = ["database", "key", "key_encoded", "kind", "capacity", "capacity_max", "items", "items_estimated", "items_removed", "fill", "false_positive_rate_now", "false_positive_rate_asked", "expansion", "layer_count", "memory_bytes", "seconds_until_full", "state", "deadline_time_seconds", "mirror"];
+  const body = JSON.stringify({ columns, rows: Array.from({ length: MANY }, (_, i) => [0, `key:${String(i).padStart(6, "0")}`, null, "bloom", 1000, null, i % 1000, i % 1000, null, 0.4, 0.009, 0.01, 2, 1, 2048 + i, null, "fine", null, null]), shown: MANY, total: MANY, troubled: 0, troubled_shown: 0, states: { fine: MANY }, kinds: { bloom: MANY }, judged_age_seconds: 1 });
   const page = await open({}, "/", (fresh) => fresh.route("**/api/filters", (route) => route.fulfill({ contentType: "application/json", body })));
   await page.waitForFunction((count) => document.querySelector("#rows table").getAttribute("aria-rowcount") === String(count + 1), MANY);
   const counts = await page.evaluate(async () => {

@@ -96,7 +96,7 @@ class AdviceTest(PageTest):
             self.full_bloom(key)
         self.page.ask("trouble", "2 filters are full")
         [trouble] = self.page.ask("trouble", "adds were refused")
-        self.assertRegex(trouble["text"], r"refuse new items\. \d+ adds were refused in the last [^.]*\.Replace it by a larger filter\. Add the refused items again then: until that, look-ups say that they are not there\. Choose one to see the lines to send.small:. small:. $")
+        self.assertRegex(trouble["text"], r"refuse new items\. \d+ adds were refused in the last [^.]*\.Replace it by a larger filter\. After that, add the refused items again\. Until then, look-ups say that they are not there\. Choose one to see the lines to send.small:. small:. $")
         self.assertEqual(self.page.ask("text", "#verdict"), "2 of 33 filters are in trouble: 2 full")
         self.assertRegex(self.page.ask("text", "#watched"), r"^7 of 33 filters are listed: all 2 in trouble, and the largest \(http_metrics_filters is 5\)\. .* judged .*, and are judged again when something changes\.$")
         self.assertEqual(self.page.ask("text", "#shown"), "7 of 33 filters")
@@ -162,7 +162,7 @@ class AdviceTest(PageTest):
         self.broken()
         # The full target and the broken mirror have one cause, and one line.
         [trouble] = self.page.ask("trouble", "broken mirror")
-        self.assertRegex(trouble["text"], "^1 filter has a broken mirror: its target lacks items.Begin the mirror again with a larger target")
+        self.assertRegex(trouble["text"], "^1 filter has a broken mirror: its target lacks items, and must not replace it. The filter itself works.Begin the mirror again with a larger target")
         # Nor is there a line for what the target refuses itself.
         self.assertGreater(self.try_adds("target", self.items(5, 2000)), 0)
         self.page.ask("asked")
@@ -211,6 +211,17 @@ class AdviceTest(PageTest):
         self.client.call("CF.MDEL", "carts", *self.items(SMALL // 2))
         kept = self.items(SMALL // 2, SMALL // 2)
         self.assertEqual(self.client.call("CF.MEXISTS", "carts", *kept), [1] * len(kept))
+
+    def test_filters_that_forget_and_are_fine(self):
+        self.serve()
+        for key in ("lately", "today"):
+            self.client.call("BF.RESERVE", key, "0.01", 100, "LAST")
+            # It remembers some more than the last 100: there is room for them.
+            self.client.call("BF.MADD", key, *self.items(150))
+        self.page.ask("well", "both filters are fine")
+        self.assertEqual(self.page.ask("text", "#kinds"), "2 filters that forget")
+        self.assertRegex(self.page.ask("text", "#body"), r"[0-9]%")
+        self.assertNotRegex(self.page.ask("text", "#body"), r"1(0[1-9]|[1-9][0-9])%")
 
     def test_filters_that_forget(self):
         self.serve()
@@ -263,6 +274,9 @@ class AdviceTest(PageTest):
         self.client.call("BF.RESERVE", "plain", "0.01", 2, "EXPANSION", 1)
         self.client.call("BF.MADD", "plain", *self.items(40))
         self.check("plain", "grown", lambda: self.client.call("BF.MADD", "plain:next", *self.items(40)), "Nothing has to be done. One large layer would be faster and smaller")
+        self.client.call("BF.RESERVE", "nearly", "0.01", 1, "EXPANSION", 1)
+        self.client.call("BF.MADD", "nearly", *self.items(60))
+        self.check("nearly", "filling", lambda: self.client.call("BF.MADD", "nearly:next", *self.items(60)), "It has [0-9]+ layers, and with all that it may have room for [0-9]+ more items. Then it refuses new items. *Prepare a larger filter in time")
         # RedisBloom's own grow by layers: here by one of 8 slots each time.
         self.client.call("CF.LOADCHUNK", "moved", 1, struct.pack("<4Q3H", 8, 8, 0, 1, 1, 20, 1))
         self.client.call("CF.LOADCHUNK", "moved", 9, b"\x07" * 8)
@@ -298,14 +312,14 @@ class AdviceTest(PageTest):
                 answer = self.client.call(command, key, *between, *items[first:first + 1000])
                 if (key, first) == ("plain", 900_000):
                     [trouble] = self.page.ask("trouble", "1 filter will not be able to grow")
-                    self.assertRegex(trouble["text"], "it would take more memory than is left\\. Then it refuses new items\\.Remove keys .*raise the limit")
+                    self.assertRegex(trouble["text"], "it would take more memory than is left\\. Then it refuses new items\\. To grow takes up to [^ ]+ [KMGT]iB\\.Remove keys .*raise the limit")
                     self.assertRegex(self.page.ask("filter", "0/plain", "filling")["text"], "It has room for [\\d,]+ more items|room for .* more items. Then it refuses new items.*in time")
                 if any(isinstance(one, Refused) or one == -1 for one in answer):
                     refused = items[first:first + 1000]
                     break
             self.assertIsNotNone(refused, key)
             [trouble] = self.page.ask("trouble", "1 filter cannot grow")
-            self.assertRegex(trouble["text"], r"cannot grow: it would take more memory than is left\. It refuses new items\. [\d,]+ adds? w(as|ere) refused in the last [^.]* for lack of memory\. Filters and keys take [^%%]*%% of maxmemory\.Remove keys .*raise the limit.*Add the refused items again then: until that, look-ups say that they are not there\.%s" % key)
+            self.assertRegex(trouble["text"], r"cannot grow: it would take more memory than is left\. It refuses new items\. [\d,]+ adds? w(as|ere) refused in the last [^.]* for lack of memory\. Filters and keys take [^%%]*%% of maxmemory\. To grow takes up to [^ ]+ [KMGT]iB\.Remove keys .*raise the limit.*After that, add the refused items again\. Until then, look-ups say that they are not there\.%s" % key)
             advice = self.page.ask("filter", "0/" + key, "full")
             self.assertRegex(advice["text"], "It has to grow, and would take more memory than is left\\. Now (its room is used up|parts of it have no room): it refuses new items")
             # The limit is raised, and nothing else changes.

@@ -3,6 +3,7 @@
 import itertools
 import os
 import pathlib
+import re
 import shutil
 import signal
 import threading
@@ -128,6 +129,7 @@ class ServerAdviceTest(PageTest):
                 data.joinpath("SEED").write_text("of another server")
             refuse(lambda: next(numbers))
             trouble = told()
+            self.assertRegex(trouble["text"], "^Changes are refused: .*data is not %s.*This names the data directory:" % ("the directory that this process has locked" if another else "there: it was moved or removed"))
             mend()
             self.save(trouble)
             self.page.ask("over", "Changes are refused")
@@ -159,6 +161,17 @@ class ServerAdviceTest(PageTest):
         data.with_name("away").rename(data)
         self.save(trouble)
         self.page.ask("well", "")
+
+    def test_changes_that_nothing_will_save(self):
+        """Without a journal and a timer: that is a choice, so it is no trouble, but the card is marked."""
+        self.serve("--journal", "off", "--save-interval", "0")
+        card = "Savelook herenone since the start.*A crash loses the changes; SAVE keeps them"
+        self.assertNotRegex(self.page.ask("text", "#cards"), card)
+        self.client.call("BF.ADD", "plain", "x")
+        self.eventually("the changes are not told", lambda: re.search(card, self.page.ask("text", "#cards")))
+        self.page.ask("well", "the only filter is fine")
+        self.client.call("SAVE")
+        self.eventually("the save is not told", lambda: not re.search(card, self.page.ask("text", "#cards")))
 
     def test_a_certificate_that_ends(self):
         authority = Authority(self.scratch)

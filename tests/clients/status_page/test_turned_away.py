@@ -48,7 +48,7 @@ class TurnedAwayTest(PageTest):
             [trouble] = [one for one in self.page.ask("trouble", text) if text in one["text"]]
             self.assertRegex(trouble["text"], "^In the last .*: 1 ")
             self.assertIn(said, self.send(trouble["lines"]))
-        self.assertRegex(self.page.ask("text", "#cards"), r"Refused in the last \d+ (second|minute)s?look here3")
+        self.assertRegex(self.page.ask("text", "#cards"), r"Refused in the last (\d+ )?(second|minute)s?look here3")
 
     def test_errors_are_counted(self):
         """The items of a request are answered one by one: there may be more errors than requests."""
@@ -58,7 +58,7 @@ class TurnedAwayTest(PageTest):
                 with self.assertRaises(Refused):
                     client.call("AUTH", "nobody", "wrong")
         self.page.ask("trouble", "2 wrong passwords")
-        self.assertRegex(self.page.ask("text", "#cards"), r"Refused in the last \d+ (second|minute)s?look here2wrong passwords2 error replies; each item of a request can have one")
+        self.assertRegex(self.page.ask("text", "#cards"), r"Refused in the last (\d+ )?(second|minute)s?look here2wrong passwords2 error replies; each item of a request can have one")
 
     def test_clients_on_other_machines(self):
         if not NETWORK:
@@ -114,7 +114,7 @@ class TurnedAwayTest(PageTest):
                 return connection.recv(4096)
         self.assertFalse(ask(self.daemon.port).startswith(b"HTTP/1.1 200"))
         trouble = self.check_told("of HTTP", "1 request of HTTP to the port for Redis")
-        self.assertIn("Give browsers and scrapers the http_port.", trouble["text"])
+        self.assertIn("Let browsers and scrapers use the http_port.", trouble["text"])
         self.assertTrue(ask(self.web).startswith(b"HTTP/1.1 200"))
 
     def test_clients_that_do_not_read(self):

@@ -68,6 +68,25 @@ TEST_CASE("a cuckoo filter that grows is full when it has refused an item, until
   CHECK(state_in(world, "c") == "fine");
 }
 
+TEST_CASE("a filter that grows is filling when it has items for most of the room of all its layers") {
+  World world({.layers_max = 20});
+  world.send({"BF.RESERVE", "same", "0.01", "100", "EXPANSION", "1"});
+  CHECK(seen_in(world, "same").capacity_max == 2000.0);
+  for (int i = 0; seen_in(world, "same").item_count < 1599; ++i)
+    world.send({"BF.ADD", "same", "item:" + std::to_string(i)});
+  CHECK(state_in(world, "same") == "grown");
+  for (int i = 0; seen_in(world, "same").item_count < 1600; ++i)
+    world.send({"BF.ADD", "same", "further:" + std::to_string(i)});
+  CHECK(state_in(world, "same") == "filling");
+  CHECK(seen_in(world, "same").growth_limit == GrowthLimit::none);
+  world.send({"BF.RESERVE", "twice", "0.01", "100"});
+  CHECK(seen_in(world, "twice").capacity_max == 100.0 * ((1 << 20) - 1));
+  world.send({"BF.RESERVE", "never", "0.01", "100", "NONSCALING"});
+  CHECK(seen_in(world, "never").capacity_max == 100.0);
+  world.send({"BF.RESERVE", "far", "0.01", "100", "EXPANSION", "32768"});
+  CHECK_FALSE(seen_in(world, "far").capacity_max);
+}
+
 TEST_CASE("a filter that has all layers which it may have is full, though it would grow") {
   World world({.layers_max = 2});
   world.send({"BF.RESERVE", "b", "0.01", "10"});

@@ -82,17 +82,18 @@ TEST_CASE("a filter is a row under the names of its columns") {
       .mirror =
           SeenMirror{.is_source = true, .other = "t\xfe", .state = keyspace::MirrorState::full, .items = 7}};
   const std::string columns =
-      R"({"columns":["database","key","key_encoded","kind","capacity","items","items_estimated",)"
-      R"("items_removed","fill","false_positive_rate_now","false_positive_rate_asked","expansion",)"
+      R"({"columns":["database","key","key_encoded","kind","capacity","capacity_max","items",)"
+      R"("items_estimated","items_removed","fill","false_positive_rate_now","false_positive_rate_asked","expansion",)"
       R"("growth_limit","layer_count","memory_bytes","seconds_until_full","state","deadline_time_seconds",)"
       R"("mirror"],)";
   const std::string mirror = R"({"role":"source","other":"t\\xfe","other_encoded":"%74%FE","state":"broken",)"
                              R"("reason":"the target does not scale and is full","items_mirrored":7})";
-  CHECK(filters_json({.filters = {filter}})
-            .starts_with(
-                columns +
-                R"("rows":[[3,"\\xff","%FF","bloom",100,50,51,null,0.5,0.125,0.25,4,"memory",1,512,null,)" +
-                R"("mirror_broken",1800000000.123,)" + mirror + "]],"));
+  CHECK(
+      filters_json({.filters = {filter}})
+          .starts_with(
+              columns +
+              R"("rows":[[3,"\\xff","%FF","bloom",100,null,50,51,null,0.5,0.125,0.25,4,"memory",1,512,null,)" +
+              R"("mirror_broken",1800000000.123,)" + mirror + "]],"));
   CHECK(has(filter_json({.seen = filter, .layers = {}, .history = {}}),
             R"("state":"mirror_broken","deadline_time_seconds":1800000000.123,"mirror":)" + mirror));
 }
@@ -163,7 +164,7 @@ TEST_CASE("a filter that deletes is a row with null for what it does not have") 
                           .removed_count = 2};
   CHECK(has(
       filters_json({.filters = {filter}}),
-      R"([[0,"k",null,"redisbloom_cuckoo",8,4,null,2,0.5,0.125,null,1,null,1,64,null,"fine",null,null]])"));
+      R"([[0,"k",null,"redisbloom_cuckoo",8,null,4,null,2,0.5,0.125,null,1,null,1,64,null,"fine",null,null]])"));
   const std::string detail =
       filter_json({.seen = filter,
                    .layers = std::vector<SeenRedisLayer>{{.buckets = 4, .slots = 8, .fill = 0.5}},

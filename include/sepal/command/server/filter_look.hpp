@@ -60,6 +60,9 @@ struct SeenFilter {
   std::string key_bytes{};  // as it is
   value::Kind kind = value::Kind::bloom;
   std::uint64_t capacity = 0;  // items
+  // The items for which it has room once it has all layers that it may have, whatever memory is left.
+  // Nothing: no such number is known, or none bounds it.
+  std::optional<double> capacity_max{};
   std::uint64_t item_count = 0;
   std::uint64_t byte_count = 0;  // of memory
   std::uint64_t layer_count = 0;

@@ -21,7 +21,7 @@ enum class FilterState : std::uint8_t {
   full,           // it refuses new items: it has no room and cannot grow
   overfilled,     // it errs more often than rate_margin times what was asked for
   mirror_broken,  // the target of its mirror could not take an item
-  filling,        // it cannot grow, and will soon be full
+  filling,        // it cannot grow, or not much further, and will soon be full
   grown,          // it has more layers than layers_few: look-ups are slow, and nothing is wrong
   fine,
 };
@@ -29,7 +29,7 @@ inline constexpr std::size_t filter_state_count = static_cast<std::size_t>(Filte
 
 // The rate of a filter is estimated from its bits, and differs a little from filter to filter.
 inline constexpr double rate_margin = 1.5;
-// A filter that cannot grow is filling from this share of its room on,
+// A filter is filling from this share of its room on (if it can grow: of the room with all layers),
 inline constexpr double filling_share = growth_asked_share;
 // or if it will be full so soon, at the rate of the last minute.
 inline constexpr double full_soon_seconds = 3600;
