@@ -130,6 +130,24 @@ class MovedDirectoryTest(DaemonTest):
                 for folder in (self.data, self.data + "-lost", self.away):
                     shutil.rmtree(folder)
 
+    def test_what_is_answered_after_the_save_into_an_empty_directory_is_there_after_a_kill(self):
+        daemon, client = self.begin()
+        self.replace()
+        client.save()
+        daemon.wait_for_line("data directory replaced by an empty one")
+        answered = []
+        def add():
+            item = "after:%d" % len(answered)
+            if client.pipeline([("BF.ADD", "ours", item)])[0] in (0, 1):
+                answered.append(item)
+            return answered
+        self.eventually("changes are refused", add)
+        for _ in range(20):
+            add()
+        daemon.kill()
+        with Client.of(self.start(directory=self.data)) as client:
+            self.assertEqual(client.call("BF.MEXISTS", "ours", "before", *answered), [1] * (len(answered) + 1))
+
     def test_a_stop_without_its_directory_fails_though_nothing_has_changed(self):
         first, _ = self.begin()
         os.rename(self.data, self.away)

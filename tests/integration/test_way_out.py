@@ -8,6 +8,7 @@ import math
 import os
 import re
 import shutil
+import struct
 
 from client import Client, Refused
 from daemon import beside
@@ -196,6 +197,46 @@ class WayOutTest(DiskCase):
             os.truncate(self.ballast, os.path.getsize(self.ballast) - room - MB // 2)
             self.adds_go_on(client, "big")
             self.assertEqual(client.info()["rdb_last_bgsave_status"], "ok")
+
+    def make_all_kinds(self, client):
+        """Values of all kinds, some MB of them. Some are read in parts, while they may change. Returns their keys."""
+        client.call("BF.RESERVE", "plain", "0.01", 1_000_000)
+        client.call("BF.RESERVE", "window", "0.01", 100_000, "WINDOW", 86400)
+        client.call("CF.RESERVE", "cuckoo", 100_000)
+        for first in range(0, 90_000, 9_000):
+            client.call("CF.INSERT", "cuckoo", "ITEMS", *range(first, first + 9_000))
+            client.call("BF.MADD", "plain", *range(first, first + 9_000))
+            client.call("BF.MADD", "window", *range(first, first + 9_000))
+        # As RedisBloom sends it: items, buckets, removals, layers, slots of a bucket, tries, growth. Then its slots.
+        client.call("CF.LOADCHUNK", "theirs", 1, struct.pack("<4Q3H", 0, 65_536, 0, 1, 2, 20, 1))
+        client.call("CF.LOADCHUNK", "theirs", 2 * 65_536 + 1, bytes(2 * 65_536))
+        for item in range(1000):
+            client.call("CF.ADD", "theirs", item)
+        client.call("SETRANGE", "string", 500_000, "end")
+        return ("plain", "window", "cuckoo", "theirs", "string")
+
+    def test_a_save_that_borrows_the_reserve_has_values_of_all_kinds(self):
+        self.on_disk_of(64)
+        # The save finds the disk full behind more or fewer of the values.
+        for room_kb in (0, 40, 1000, 2000):
+            with self.subTest(room_kb):
+                daemon = self.start("--journal-save-percent", "0")
+                with Client.of(daemon) as client:
+                    keys = self.make_all_kinds(client)
+                    dumps = [client.call("DUMP", key) for key in keys]
+                    self.eventually("the reserve is not whole",
+                                    lambda: int(client.info()["disk_reserve_bytes"]) == RESERVE_MB * MB)
+                    self.fill()
+                    os.truncate(self.ballast, os.path.getsize(self.ballast) - room_kb * 1024)
+                    client.save()
+                    self.assertIn("reserve lent to a save", daemon.text())
+                daemon.kill()
+                os.remove(self.ballast)
+                daemon = self.start()
+                with Client.of(daemon) as client:
+                    self.assertEqual([client.call("DUMP", key) for key in keys], dumps)
+                daemon.kill()
+                shutil.rmtree(self.data)
 
     def test_filters_that_replace_each_other_do_not_fill_the_disk(self):
         self.on_disk_of(1024)

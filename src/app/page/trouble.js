@@ -85,10 +85,10 @@ function ofGrowth({ memory, recent }, listed) {
   return Object.entries(STUCK).flatMap(([state, [one, more]]) => {
     const filters = listed.filter((filter) => filter.state === state && stuck(filter)), refused = state === "full" ? recent.adds_refused.memory : 0;
     if (filters.length === 0) return [];
-    const more = filters.reduce((sum, filter) => sum + growthBytes(filter), 0);
-    const { text, code } = memoryStep(memory, more);
+    const growth = filters.reduce((sum, filter) => sum + growthBytes(filter), 0);
+    const { text, code } = memoryStep(memory, growth);
     return [{ tone: STATES[state].tone, refused: state === "full" ? ["memory"] : [], filters: filters.slice(0, LARGEST), state, number: filters.length,
-      what: `${many(filters.length, `filter ${one}`, `filters ${more}`)}${refused ? ` ${many(refused, "add was", "adds were")} refused ${recently(recent)} for lack of memory.` : ""}${state === "full" ? ` ${share("Filters", memory)}.` : ""} To grow takes up to ${bytes(more)}.`,
+      what: `${many(filters.length, `filter ${one}`, `filters ${more}`)}${refused ? ` ${many(refused, "add was", "adds were")} refused ${recently(recent)} for lack of memory.` : ""}${state === "full" ? ` ${share("Filters", memory)}.` : ""} To grow takes up to ${bytes(growth)}.`,
       steps: [step(text, code), ...(refused ? [step(ADD_AGAIN)] : [])] }];
   });
 }

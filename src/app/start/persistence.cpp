@@ -155,6 +155,7 @@ storage::SaverCallbacks Persistence::saver_callbacks() {
                 note_saved(at);
                 callbacks_.save_ended();
               },
+          .directory_replaced = [this] { journal_view_.directory_replaced(); },
           .failed =
               [this](const Error& error, std::uint64_t lacking_bytes) {
                 journal_view_.save_failed(error.detail, lacking_bytes);

@@ -28,6 +28,11 @@ void JournalView::generation_saved(std::uint64_t position) {
   if (journal != nullptr) journal->generation_saved(position);
 }
 
+void JournalView::directory_replaced() {
+  storage::Journal* const journal = journal_;
+  if (journal != nullptr) journal->directory_replaced();
+}
+
 void JournalView::save_failed(const std::string& reason, std::uint64_t lacking_bytes) {
   storage::Journal* const journal = journal_;
   if (journal != nullptr) journal->save_failed(reason, lacking_bytes);

@@ -21,6 +21,7 @@ class JournalView final : public command::Journal {
   [[nodiscard]] std::uint64_t position() const;
   [[nodiscard]] std::uint64_t gap() const;
   void generation_saved(std::uint64_t position);
+  void directory_replaced();
   void save_failed(const std::string& reason, std::uint64_t lacking_bytes);
   Result<void> sync_until(std::uint64_t position);
 

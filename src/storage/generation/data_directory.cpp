@@ -77,7 +77,7 @@ class DataDirectory::Implementation {
   Result<GenerationReport> save(const Snapshot& snapshot, const ProgressSink& progress, Linking linking,
                                 const std::function<Result<void>()>& all_read) {
     SEPAL_ASSERT(lock_ != nullptr, "a save into a directory that is not locked");
-    if (auto taken = take_replacement(); !taken) return taken.error();
+    remove_unfinished();
     const auto number = next_number();
     if (!number) return number.error();
     if (auto seeded = keep_seed(); !seeded) return seeded.error();
@@ -142,6 +142,16 @@ class DataDirectory::Implementation {
 
   [[nodiscard]] Result<void> check() { return lock_->check(); }
 
+  Result<bool> take_replacement() {
+    auto taken = lock_->take_replacement(may_be_own);
+    if (!taken || !*taken) return taken;
+    files_ = {};
+    saved_bytes_ = 0;
+    log::warn("directory_replaced", "data directory replaced by an empty one, which is used from now on",
+              {{"dir", directory_.native()}});
+    return true;
+  }
+
   [[nodiscard]] const Path& path() const { return directory_; }
   [[nodiscard]] std::uint64_t seed() const { return seed_; }
   [[nodiscard]] Lineage lineage() const { return lineage_; }
@@ -149,19 +159,6 @@ class DataDirectory::Implementation {
   Result<void> note(std::string_view lines) { return lock_->note(lines); }
 
  private:
-  // Only a save may begin to use another directory, and only before its first file: all files are in one
-  // then.
-  Result<void> take_replacement() {
-    const auto taken = lock_->take_replacement(may_be_own);
-    if (!taken) return taken.error();
-    if (!*taken) return {};
-    files_ = {};
-    saved_bytes_ = 0;
-    log::warn("directory_replaced", "data directory replaced by an empty one, which is used from now on",
-              {{"dir", directory_.native()}});
-    return {};
-  }
-
   [[nodiscard]] Path folder(std::uint64_t number) const {
     return directory_ / format::generation_name(number);
   }
@@ -264,10 +261,29 @@ class DataDirectory::Implementation {
   }
 
   // Runs after a failed save. If CURRENT names the new generation, only the sync of the rename failed. If
-  // CURRENT cannot be read, the outcome is unknown. In both cases the folder stays until the next save.
+  // CURRENT cannot be read, the outcome is unknown. In both cases the folder stays until the next save
+  // (remove_unfinished).
   void drop_unfinished(const GenerationPlace& place) {
     const auto current = read_current();
     if (current && *current != place.number) remove_generation(place.number);
+  }
+
+  // Runs before a save. A folder behind the current one, or the one that FIRST names, is of a save that
+  // failed and could not remove it, because the directory was away. Its room may be what the next save lacks.
+  void remove_unfinished() {
+    const auto numbers = generations();
+    const auto current = read_current();
+    // The save fails for the same reason, and tells it.
+    if (!numbers || !current) return;
+    if (!*current) {
+      const auto first = read_first_generation(disk_, directory_);
+      if (first && *first && std::ranges::binary_search(*numbers, **first)) remove_generation(**first);
+      return;
+    }
+    // Where the numbers have come to their end, a new generation may have a lower one (next_number).
+    if (!numbers->empty() && numbers->back() == format::generation_number_max) return;
+    for (const std::uint64_t number : *numbers)
+      if (number > **current) remove_generation(number);
   }
 
   Result<void> remove_remains_at_open(std::uint64_t current) {
@@ -396,6 +412,10 @@ Result<std::unique_ptr<DataDirectory>> DataDirectory::open(Disk& disk, Path dire
 
 Result<void> DataDirectory::check() {
   return implementation_->check();
+}
+
+Result<bool> DataDirectory::take_replacement() {
+  return implementation_->take_replacement();
 }
 
 Result<void> DataDirectory::note(std::string_view lines) {

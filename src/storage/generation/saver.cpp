@@ -275,7 +275,8 @@ class Saver::Implementation {
   Result<GenerationReport> save(const Order& order, const std::function<bool()>& go_on) {
     const SteadyTime start = steady_now();
     choose_log_level(order, start);
-    const Cut cut = take_whole_cut();
+    take_replacement();
+    Cut cut = take_whole_cut();
     log::write(log_level_, "save_started", "save started",
                {{"reason", order.reason},
                 {"keys", cut.snapshot.entries.size()},
@@ -283,14 +284,18 @@ class Saver::Implementation {
                 {"seconds", seconds_between(start, steady_now()), 3}});
     SaveWatch watch(steady_now());
     const auto linking = order.demanded ? Linking::none : Linking::unchanged;
-    // Before anything is written: if the sync fails, this generation must not become current.
-    const Result<void> journal_synced = sync_journal(cut.snapshot);
-    auto report =
-        !journal_synced
-            ? Result<GenerationReport>(journal_synced.error())
-            : write(
-                  cut.snapshot, [&](const Progress& progress) { return follow(progress, watch, go_on); },
-                  linking);
+    const auto try_once = [&] {
+      return write(
+          cut.snapshot, [&](const Progress& progress) { return follow(progress, watch, go_on); }, linking);
+    };
+    auto report = try_once();
+    if (!report && reserve_lent(cut.snapshot, report.error())) {
+      // A cut is read once: parts of it are given back as they are written.
+      cut = take_whole_cut();
+      report = try_once();
+      // In both cases: until then the journal's thread does not make the reserve again, and takes no room.
+      callbacks_.reserve_returned();
+    }
     const SteadyTime end = steady_now();
     // record() comes before the callbacks, because they wake threads that ask for status(): the adopter would
     // see a save that still runs, and go on waiting.
@@ -301,23 +306,31 @@ class Saver::Implementation {
     return report;
   }
 
-  // Writes the generation. If the disk is full and the reserve has the room that was missing, writes it a
-  // second time, from the beginning: the failed save has removed its files (decisions/0020). The reserve is
-  // not lent for nothing: its owner compares `left` with it first.
+  // The cut comes behind this, so the generation has all that the journal accepted in the other directory.
+  void take_replacement() {
+    const auto taken = directory_.take_replacement();
+    // An error is that of the save, too.
+    if (taken && *taken && callbacks_.directory_replaced) callbacks_.directory_replaced();
+  }
+
   Result<GenerationReport> write(const Snapshot& snapshot, const ProgressSink& progress, Linking linking) {
-    const auto all_read = [&] { return sync_what_was_read(snapshot); };
-    auto report = directory_.save(snapshot, progress, linking, all_read);
-    if (report || report.error().code != Errc::disk_full || !callbacks_.lend_reserve) return report;
+    // Before anything is written: if the sync fails, this generation must not become current.
+    if (auto synced = sync_journal(snapshot); !synced) return synced.error();
+    return directory_.save(snapshot, progress, linking, [&] { return sync_what_was_read(snapshot); });
+  }
+
+  // If the disk is full, and the reserve has the room that was missing, the save begins anew: the failed one
+  // has removed its files (decisions/0020). The reserve is not lent for nothing: its owner compares `left`
+  // with it first.
+  bool reserve_lent(const Snapshot& snapshot, const Error& error) {
+    if (error.code != Errc::disk_full || !callbacks_.lend_reserve) return false;
     const Progress reached = status().progress;
     const std::uint64_t left = reached.bytes_total - std::min(reached.bytes_total, reached.bytes_done);
     const bool data_grows = generation_bytes(snapshot) > directory_.saved_bytes();
-    if (!callbacks_.lend_reserve(left, data_grows)) return report;
+    if (!callbacks_.lend_reserve(left, data_grows)) return false;
     log::write(log_level_ == log::Level::info ? log::Level::warn : log_level_, "reserve_lent",
                "reserve lent to a save");
-    report = directory_.save(snapshot, progress, linking, all_read);
-    // In both cases: until then the journal's thread does not make the reserve again, and takes no room.
-    callbacks_.reserve_returned();
-    return report;
+    return true;
   }
 
   // How much room the failed save needs; 0 if lack of room was not the reason. At least 1 for a full disk,

@@ -100,6 +100,11 @@ class JournalThread final : public Journal {
   }
 
   void generation_saved(std::uint64_t position) override { core_.generation_saved(position); }
+  void directory_replaced() override {
+    if (core_.policy() != JournalPolicy::off)
+      core_.directory_replaced(
+          "the data directory was replaced, and the save into the new one has not ended");
+  }
   void save_failed(const std::string& reason, std::uint64_t lacking_bytes) override {
     core_.save_failed(reason, lacking_bytes);
   }

@@ -389,12 +389,21 @@ void JournalCore::end_sync(const Sync& sync) {
 
 void JournalCore::sync_failed(const std::string& reason) {
   const MutexLock lock(mutex_);
+  lose(reason);
+  ask_save();
+}
+
+void JournalCore::directory_replaced(const std::string& reason) {
+  const MutexLock lock(mutex_);
+  lose(reason);
+}
+
+void JournalCore::lose(const std::string& reason) {
   // What was admitted before is still recorded, in the old segments: its room is reserved, and the generation
   // has to be cut behind it.
   trust_.fail_sync();
   accepting_freeing_.store(false, std::memory_order_relaxed);
   synced_or_not_.notify_all();
-  ask_save();
   refuse(reason);
 }
 

@@ -104,6 +104,8 @@ class JournalCore {
   [[nodiscard]] Sync begin_sync();
   void end_sync(const Sync& sync);
   void sync_failed(const std::string& reason);
+  // The same, but no save is asked for: the caller saves until that succeeds.
+  void directory_replaced(const std::string& reason);
   // Takes the segments that are fully synced.
   [[nodiscard]] JournalSegments take_synced();
 
@@ -162,6 +164,7 @@ class JournalCore {
   [[nodiscard]] bool unsynced() const SEPAL_REQUIRES(mutex_) { return trust_.unsynced(end_position()); }
   [[nodiscard]] bool may_restart() const SEPAL_REQUIRES(mutex_);
   void ask_save() SEPAL_REQUIRES(mutex_);
+  void lose(const std::string& reason) SEPAL_REQUIRES(mutex_);
   [[nodiscard]] SteadyTime sync_time() const SEPAL_REQUIRES(mutex_);
   [[nodiscard]] SteadyTime next_time() const SEPAL_REQUIRES(mutex_);
   [[nodiscard]] Chores chores_at(SteadyTime now) SEPAL_REQUIRES(mutex_);

@@ -471,6 +471,34 @@ TEST_CASE("a cancelled save leaves the old generation and no remains") {
   CHECK(test::same(filters.keyspace.cut(), test::load(*directory).filters));
 }
 
+TEST_CASE("what a failed save could not remove is gone before the next save needs its room") {
+  for (const bool is_first : {true, false}) {
+    CAPTURE(is_first);
+    SimulatedDisk disk;
+    const auto directory = opened(disk, "data", {.own_file_bytes_min = 1});
+    Filters filters;
+    filters.add(0, "one", 10);
+    if (!is_first) saved(*directory, filters);
+    filters.add(0, "two", 10);
+    const std::string name = is_first ? "generation-000000000001" : "generation-000000000002";
+    // As if the directory were away from then on.
+    disk.set_observer([&](const char* operation, const Path& path) {
+      if (std::string_view(operation) == "create" && path.filename() == "MANIFEST")
+        disk.lose_power_after(disk.operation_count());
+    });
+    REQUIRE(!directory->save(filters.snapshot(), {}));
+    disk.crash(test::Survival::all, 0);
+    REQUIRE(disk.files().contains("data/" + name + (is_first ? "/filter-1-0" : "/filter-2-1")));
+    bool removed = false;
+    disk.set_observer([&](const char* operation, const Path& path) {
+      if (std::string_view(operation) == "make_directory") removed = !*disk.exists(path);
+    });
+    CHECK(saved(*directory, filters) == name);
+    CHECK(removed);
+    CHECK(test::same(filters.keyspace.cut(), test::load(*directory).filters));
+  }
+}
+
 TEST_CASE("a load that is cancelled, or whose filters are refused, ends with that error") {
   SimulatedDisk disk;
   const auto directory = opened(disk);

@@ -121,9 +121,13 @@ class DataDirectory {
   // The bytes of the generation that was loaded or saved last; 0: there was none.
   [[nodiscard]] std::uint64_t saved_bytes() const;
 
-  // Whether the path still leads to the directory that is locked. If an empty one is in its place, save()
-  // locks that one and writes everything into it. Errors: io (another one), not_found. Synchronised.
+  // Whether the path still leads to the directory that is locked. Errors: io (another one), not_found.
+  // Synchronised.
   [[nodiscard]] Result<void> check();
+  // If an empty directory is in the place of the locked one, locks that one; the next save() writes
+  // everything into it. Returns whether it did. Not while a save runs. Errors: io (the other one is not
+  // empty), in_use.
+  Result<bool> take_replacement();
 
   // Writes lines for read_notes(), in the place of earlier ones. Errors: io, disk_full, read_only.
   Result<void> note(std::string_view lines);

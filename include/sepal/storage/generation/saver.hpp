@@ -64,6 +64,9 @@ struct SaverCallbacks {
   std::function<Result<void>(std::uint64_t journal_position)> sync_journal;
   // A generation cut at this position is current and durable. On the thread that saved. May be empty.
   std::function<void(std::uint64_t journal_position)> saved;
+  // An empty directory has taken the place of the locked one, and the next save writes into that. Before the
+  // cut of that save, on its thread. May be empty.
+  std::function<void()> directory_replaced{};
   // A save failed. `lacking_bytes` is the room that it lacked; 0: room was not the reason. On the thread that
   // saved. May be empty.
   std::function<void(const Error& error, std::uint64_t lacking_bytes)> failed{};

@@ -132,6 +132,10 @@ class Journal {
   // it. After a failed sync the journal accepts changes again, in a new segment, if nothing was recorded
   // after the cut.
   virtual void generation_saved(std::uint64_t position) = 0;
+  // The directory of the segments is not found by its path any more, and another one is used from now on. As
+  // after a failed sync, the journal refuses changes until a generation has all that was recorded. Any
+  // thread.
+  virtual void directory_replaced() = 0;
   // A save failed. Any thread. `lacking_bytes` is the room that it lacked; 0: room was not the reason.
   virtual void save_failed(const std::string& reason, std::uint64_t lacking_bytes) = 0;
 
