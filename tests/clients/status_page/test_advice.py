@@ -183,7 +183,7 @@ class AdviceTest(PageTest):
         for share, state in ((1.0, "full"), (0.9, "filling")):
             self.client.call("CF.RESERVE", "carts", SMALL, "EXPANSION", 0, "ERROR", "0.001")
             self.try_adds("carts", self.items(int(share * SMALL) + (5 if share == 1.0 else 0)), "CF.ADD")
-            advice = self.check("carts", state, lambda: self.client.call("CF.INSERT", "carts:next", "ITEMS", *self.items(SMALL)), "Remove items.*The old filter is deleted")
+            advice = self.check("carts", state, lambda: self.client.call("CF.INSERT", "carts:next", "ITEMS", *self.items(SMALL)), "Remove items.*in the place of the old one, which is deleted")
             self.assertEqual(advice["steps"][0]["lines"], ["CF.RESERVE carts:next 200 EXPANSION 0 ERROR 0.001"])
         # The other advice for it: remove items.
         self.client.call("CF.RESERVE", "carts", SMALL, "EXPANSION", 0)

@@ -106,7 +106,7 @@ class ServerAdviceTest(PageTest):
 
         def told():
             [trouble] = self.page.ask("trouble", "Changes are refused")
-            self.assertRegex(trouble["text"], "Files were removed there, or the directory was moved.*First put it back at its path, or make an empty one there.*then a save writes it anew")
+            self.assertRegex(trouble["text"], "Files were removed there, or the directory was moved.*Do not stop sepald before a save has succeeded.*First put the directory back at its path.*make an empty one there.*Then a save writes all of the data")
             self.assertNotIn("free room", trouble["text"])
             return trouble
 
@@ -157,7 +157,7 @@ class ServerAdviceTest(PageTest):
         with self.assertRaises(Refused):
             self.client.call("SAVE")
         [trouble] = self.page.ask("trouble", "The last save failed: ")
-        self.assertRegex(trouble["text"], "Files were removed there, or the directory was moved.*First put it back at its path")
+        self.assertRegex(trouble["text"], "Files were removed there, or the directory was moved.*First put the directory back at its path")
         data.with_name("away").rename(data)
         self.save(trouble)
         self.page.ask("well", "")

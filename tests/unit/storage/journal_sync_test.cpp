@@ -244,6 +244,31 @@ TEST_CASE_METHOD(
   CHECK(added() == test::numbers_from(2, 1));
 }
 
+TEST_CASE_METHOD(JournalFixture,
+                 "in a replaced data directory, the journal refuses changes until a save has them all") {
+  open();
+  REQUIRE(add(1));
+  journal->work();
+  REQUIRE(disk.remove_tree("d"));
+  REQUIRE(disk.make_directory("d"));
+  journal->directory_replaced();
+  CHECK_FALSE(journal->status().accepting);
+  CHECK(journal->status().refusal.find("the data directory was replaced") != std::string::npos);
+  CHECK_FALSE(add(2));
+  journal->work();
+  // The caller saves.
+  CHECK(asked_count == 0);
+  journal->generation_saved(journal->position());
+  journal->work();
+  CHECK(journal->status().accepting);
+  REQUIRE(add(3));
+  journal->work();
+  CHECK(added() == test::numbers_from(3, 1));
+  journal->set_policy(JournalPolicy::off);
+  journal->directory_replaced();
+  CHECK(journal->status().accepting);
+}
+
 TEST_CASE_METHOD(JournalFixture, "a stop reports a failed last sync, unless a generation has everything") {
   SECTION("it says so") {
     open();
