@@ -7,11 +7,12 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 import time
 
 from client import Client, Refused
 from daemon import say, sized
-from disk_case import DiskCase, mount, unmount
+from disk_case import DiskCase, fill, mount, mount_small, unmount
 from workload import DAEMON_ARGUMENTS, Adder, check_filter, merged
 
 DISK_MB = 96
@@ -36,6 +37,18 @@ class FullDiskCase(DiskCase):
         gone = self.data + "-gone"
         os.rename(self.data, gone)
         shutil.rmtree(gone)
+
+    def make_read_only(self):
+        """A file system with open files cannot be made read-only. So the test mounts a read-only one over it."""
+        # If the daemon opens a file for writing in between, the mount cannot be made read-only.
+        for _ in range(MOUNTS_MAX):
+            self.assertEqual(mount("--bind", self.data, self.data).returncode, 0)
+            done = mount("-o", "remount,bind,ro", self.data)
+            if done.returncode == 0:
+                break
+            unmount(self.data)
+        self.addCleanup(unmount, self.data)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def begin_load(self, daemon):
         self.adders = [Adder(daemon, Adder.styles[at % len(Adder.styles)], b"load", at * 1_000_000_000,
@@ -143,19 +156,7 @@ class FullDiskTest(FullDiskCase):
         self.check_after_kill(daemon, answers)
 
     def test_a_read_only_place_refuses_writes_until_it_is_writable(self):
-        """A file system with open files cannot be made read-only. So the test mounts a read-only one over it."""
-        def make_bad():
-            # If the daemon opens a file for writing in between, the mount cannot be made read-only.
-            for _ in range(MOUNTS_MAX):
-                self.assertEqual(mount("--bind", self.data, self.data).returncode, 0)
-                done = mount("-o", "remount,bind,ro", self.data)
-                if done.returncode == 0:
-                    break
-                unmount(self.data)
-            self.addCleanup(unmount, self.data)
-            self.assertEqual(done.returncode, 0, done.stderr)
-
-        daemon, answers = self.go_bad(make_bad, "(read-only|Read-only|may not be written)", lambda: unmount(self.data))
+        daemon, answers = self.go_bad(self.make_read_only, "(read-only|Read-only|may not be written)", lambda: unmount(self.data))
         self.check_after_kill(daemon, answers)
 
     def test_a_directory_that_is_gone_refuses_writes_and_reads_go_on(self):
@@ -199,6 +200,128 @@ class FullDiskTest(FullDiskCase):
             os.remove(self.ballast)
             self.check_service(client)
             self.assertEqual(client.call("BF.EXISTS", "kept", "alice"), 1)
+
+
+class WholeValuesTest(FullDiskCase):
+    """A value that comes whole gets a file of its own in the data directory. If this file cannot be written, the client is told
+    with the words of the journal: by MISCONF, and not by ERR, clients see that the server is short of disk."""
+
+    # No save and no reserve, which would take room or give it back while the disk is to be full.
+    daemon_arguments = (*ARGUMENTS, "--disk-reserve", "0", "--journal-save-percent", "0")
+    IMPORTS_MB = 8
+
+    def setUp(self):
+        super().setUp()
+        self.imports = tempfile.mkdtemp(prefix="sepal-test-imports-")
+        self.addCleanup(shutil.rmtree, self.imports, ignore_errors=True)
+        mount_small(self, self.imports, self.IMPORTS_MB)
+
+    def begin(self):
+        """A server with what the requests of whole_requests() are made of."""
+        daemon = self.start("--import-dir", self.imports)
+        client = Client.of(daemon, self)
+        client.call("BF.RESERVE", "big", "0.01", "2000000")
+        client.call("BF.ADD", "big", "alice")
+        client.call("SET", "s", "x" * 1000)
+        client.call("SETBIT", "bits", "16000000", 1)
+        client.call("BF.EXPORT", "big", "big.sepal")
+        self.payload = client.call("DUMP", "big")
+        iterator, self.pieces = 0, []
+        while (piece := client.call("BF.SCANDUMP", "big", iterator))[0] != 0:
+            iterator = piece[0]
+            self.pieces.append(piece)
+        return daemon, client
+
+    def whole_requests(self):
+        """Each with the reply where the disk has room."""
+        return [(("COPY", "big", "copied"), 1),
+                (("COPY", "big", "copied", "DB", "1"), 1),
+                (("SET", "s", "y" * 1_500_000), b"OK"),
+                (("SET", "fresh", "y" * 1_500_000, "NX"), b"OK"),
+                (("GETSET", "t", "y" * 1_500_000), None),
+                (("RESTORE", "restored", 0, self.payload), b"OK"),
+                (("BITOP", "NOT", "combined", "bits"), 2_000_001),
+                (("BF.IMPORT", "imported", "big.sepal"), b"OK"),
+                (("BF.IMPORTBITMAP", "bitmap", "bits", "SCHEME", "go-zero", "BITS", "16000001", "CAPACITY", "1000"), b"OK"),
+                (("BF.LOADCHUNK", "loaded", *self.pieces[-1]), b"OK")]
+
+    def ask_all(self, client):
+        """All replies. Each upload begins anew: what was not adopted has to be sent again."""
+        requests = [request for request, _ in self.whole_requests()]
+        for piece in self.pieces[:-1]:
+            self.assertEqual(client.call("BF.LOADCHUNK", "loaded", *piece), b"OK")
+        return [client.pipeline([request])[0] for request in requests]
+
+    def check_refused(self, client, text):
+        for (request, _), reply in zip(self.whole_requests(), self.ask_all(client)):
+            self.assertRegex(str(reply), "^MISCONF Errors writing to the journal: " + text, request[0])
+            self.assertNotIn(".sepal-", str(reply))
+        # Nothing has changed.
+        self.assertEqual(client.call("EXISTS", "copied", "fresh", "t", "restored", "combined", "imported", "bitmap", "loaded"), 0)
+        self.assertEqual(client.call("STRLEN", "s"), 1000)
+
+    def check_taken(self, client):
+        self.assertEqual(self.ask_all(client), [reply for _, reply in self.whole_requests()])
+
+    def fill(self):
+        """Until there is no room at all: the journal may give back what it tries to take meanwhile."""
+        def is_full():
+            super(WholeValuesTest, self).fill()
+            return os.statvfs(self.directory).f_bavail == 0
+        self.eventually("the disk does not get full", is_full)
+
+    def test_a_full_disk_refuses_them_as_the_journal_does_and_takes_them_when_there_is_room(self):
+        daemon, client = self.begin()
+        # As after a save, which has the filters: the journal has room for small changes.
+        client.save()
+        self.fill()
+        refusal = "cannot write into %s: No space left on device" % self.data
+        self.check_refused(client, refusal + "$")
+        names = os.listdir(self.data)
+        self.assertFalse([name for name in names if name.startswith((".sepal-", "adopted-"))], names)
+        self.assertEqual(client.info("errorstats")["errorstat_MISCONF"], "count=%d" % len(self.whole_requests()))
+        # What is small has room in the files that the journal has already.
+        self.assertEqual(client.info()["journal_accepting"], "1")
+        self.assertEqual(client.call("BF.ADD", "big", "bob"), 1)
+        line = daemon.wait_for_line("values that come whole are refused")
+        self.assertIn(refusal, line)
+        self.assertEqual(daemon.text().count("values that come whole are refused"), 1)
+        self.assertEqual(client.info()["adoption_refusal"], refusal)
+        os.remove(self.ballast)
+        self.check_taken(client)
+        daemon.wait_for_line("values that come whole are accepted again")
+        self.assertEqual(client.info()["adoption_refusal"], "")
+        daemon.kill()
+        with Client.of(self.start()) as client:
+            self.assertEqual(client.call("BF.EXISTS", "copied", "alice"), 1)
+            self.assertEqual(client.call("STRLEN", "s"), 1_500_000)
+
+    def test_a_place_that_may_not_be_written_refuses_them_as_the_journal_does(self):
+        _, client = self.begin()
+        self.make_read_only()
+        self.check_refused(client, "cannot .*%s.*: Read-only file system" % self.data)
+        unmount(self.data)
+        self.eventually("changes are refused", lambda: not self.refused(client))
+        self.check_taken(client)
+
+    def test_a_directory_that_is_gone_refuses_them_as_the_journal_does(self):
+        _, client = self.begin()
+        os.rename(self.data, self.data + "-aside")
+        self.check_refused(client, self.data + " is not there: it was moved or removed")
+        os.rename(self.data + "-aside", self.data)
+        self.eventually("changes are refused", lambda: not self.refused(client))
+        self.check_taken(client)
+
+    def test_what_is_wrong_with_the_clients_own_files_is_no_matter_of_the_journal(self):
+        daemon, client = self.begin()
+        whole = pathlib.Path(self.imports, "big.sepal").read_bytes()
+        pathlib.Path(self.imports, "damaged.sepal").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        for name, text in (("missing.sepal", "No such file"), ("damaged.sepal", "damaged.sepal")):
+            self.assertRegex(str(client.pipeline([("BF.IMPORT", "imported", name)])[0]), "^ERR .*" + text)
+        fill(os.path.join(self.imports, "ballast"))
+        reply = client.pipeline([("BF.EXPORT", "big", "another.sepal")])[0]
+        self.assertRegex(str(reply), "^ERR .*%s.*No space left on device" % self.imports)
+        self.assertNotIn("values that come whole are refused", daemon.text())
 
 
 class FailingDiskTest(FullDiskCase):

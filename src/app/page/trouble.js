@@ -25,9 +25,10 @@ const BEGUN = step("If SAVE is refused because a background save is in progress,
 
 const IN_DIRECTORY = "This names the data directory:";
 
+const remedy = (why) => [step(REMEDIES.find(([reason]) => reason.test(why))[1], "SAVE"), BEGUN];
+
 function ofJournal({ journal, save, recent }) {
   const causes = [];
-  const remedy = (why) => [step(REMEDIES.find(([reason]) => reason.test(why))[1], "SAVE"), BEGUN];
   if (!journal.accepting)
     causes.push({ tone: "bad", refused: ["journal"], what: `Changes are refused: ${journal.refusal}.${recent.adds_refused.journal ? ` ${many(recent.adds_refused.journal, "add was", "adds were")} refused ${recently(recent)}.` : ""}`,
       steps: [step(`Look-ups go on, and no change that was accepted is lost. ${IN_DIRECTORY}`, "CONFIG GET dir"), ...remedy(journal.refusal), ...(recent.adds_refused.journal ? [step(ADD_AGAIN)] : [])] });
@@ -35,6 +36,16 @@ function ofJournal({ journal, save, recent }) {
   else if (!save.ok) causes.push({ tone: "bad", what: `The last save failed: ${save.error}.`,
       steps: [step(`Look-ups and changes go on. ${journal.policy === "off" ? "There is no journal: if sepald ends, all changes since the last good save are lost, and all of the data if that save is gone. So do not stop it before a save has succeeded." : "The journal has all changes."} ${IN_DIRECTORY}`, "CONFIG GET dir"), ...remedy(save.error)] });
   return causes;
+}
+
+// A value that comes whole gets a file of its own, so the disk may lack room for it while the journal takes small changes. The reason stays
+// until another one has come, but it is trouble only while clients are refused.
+const isWholeRefused = ({ journal, recent }) => journal.accepting && journal.adoption_refusal !== "" && recent.errors.MISCONF > 0;
+
+function ofWholeValues(server) {
+  if (!isWholeRefused(server)) return [];
+  return [{ tone: "warn", what: `The last filter or string that came whole was refused: ${server.journal.adoption_refusal}.`,
+    steps: [step(`COPY, RESTORE, BF.IMPORT, the last BF.LOADCHUNK of a filter, a long SET and the like put such values. Look-ups and small changes go on. ${IN_DIRECTORY}`, "CONFIG GET dir"), ...remedy(server.journal.adoption_refusal), step("After that, send the refused commands again.")] }];
 }
 
 const WHO_PAUSED = "The log says who has paused the server: look there for CLIENT PAUSE.";
@@ -232,8 +243,9 @@ function ofRefusedAdds({ recent }, told) {
 const MANY_ERRORS = 100, ERRORS_SHARE = 0.1;  // of the requests
 
 // Error replies that no other line tells of, by their first word.
-function errorsLeft({ busy_script: script, recent: { errors, adds_refused: refused, rejections } }) {
-  const told = { LOADING: true, BUSY: script !== null, OOM: refused.memory > 0, MISCONF: refused.journal > 0, NOPERM: rejections.acl_command + rejections.acl_key > 0, WRONGPASS: rejections.acl_login > 0, Filter: refused.full + refused.layers > 0 };
+function errorsLeft(server) {
+  const { busy_script: script, recent: { errors, adds_refused: refused, rejections } } = server;
+  const told = { LOADING: true, BUSY: script !== null, OOM: refused.memory > 0, MISCONF: refused.journal > 0 || isWholeRefused(server), NOPERM: rejections.acl_command + rejections.acl_key > 0, WRONGPASS: rejections.acl_login > 0, Filter: refused.full + refused.layers > 0 };
   // "Filter is full" is the one such reply that does not begin with ERR.
   const ofAdds = refused.full - (errors.Filter ?? 0) + refused.mirrored + refused.layers + refused.memory + refused.keys;
   return Object.entries(errors).filter(([word]) => !told[word]).map(([word, number]) => [word, word === "ERR" ? number - ofAdds : number])
@@ -251,7 +263,7 @@ function ofErrors(server) {
 // [{ tone, what, steps: [{ text, code }], refused?, state?, number?, filters?, sizes? }]. `refused`: reasons for which adds are refused, and that
 // the line tells of.
 export function troubles(server, listed) {
-  const told = [...ofScript(server), ...ofPause(server), ...ofJournal(server), ...ofMemory(server, listed), ...ofGrowth(server, listed), ...ofLimits(server), ...ofFilters(server, listed)];
+  const told = [...ofScript(server), ...ofPause(server), ...ofJournal(server), ...ofWholeValues(server), ...ofMemory(server, listed), ...ofGrowth(server, listed), ...ofLimits(server), ...ofFilters(server, listed)];
   const all = [...told, ...ofRefusedAdds(server, new Set(told.flatMap(({ refused = [] }) => refused))), ...ofReload(server), ...ofCertificate(server), ...ofRejections(server), ...ofErrors(server)];
   return [...all.filter((cause) => cause.tone === "bad"), ...all.filter((cause) => cause.tone !== "bad")];
 }

@@ -5,6 +5,7 @@
 #include <sepal/base/thread.hpp>
 #include <sepal/command/table/error_texts.hpp>
 #include <sepal/keyspace/mutator.hpp>
+#include <sepal/log/event.hpp>
 #include <sepal/value/image.hpp>
 
 #include <algorithm>
@@ -110,7 +111,8 @@ command::AdoptionStatus Adopter::status() const {
   return {.waiting = waiting_.size(),
           .what = what_,
           .bytes_done = bytes_done_.load(std::memory_order_relaxed),
-          .bytes_total = bytes_total_.load(std::memory_order_relaxed)};
+          .bytes_total = bytes_total_.load(std::memory_order_relaxed),
+          .refusal = refusal_};
 }
 
 bool Adopter::next(Job& job) {
@@ -252,8 +254,28 @@ Result<void> Adopter::await_room(const Job& job, std::uint64_t byte_count) {
   return abandoned();
 }
 
+// The file is a part of what the journal records. So a client is told that it cannot be written as it is told
+// that the journal cannot: it may try again, and nothing is wrong with its command.
 Result<keyspace::ImageFile> Adopter::write_aside(const Job& job, const value::ValuePtr& value) {
-  return parts_->files.write(value, [&](const storage::Progress&) { return !given_up(job); });
+  auto written = parts_->files.write(value, [&](const storage::Progress&) { return !given_up(job); });
+  if (!written && given_up(job)) return written;
+  const std::string reason = written ? std::string() : written.error().detail;
+  tell_refusal(reason);
+  return written ? written : fail(Errc::not_recorded, reason);
+}
+
+void Adopter::tell_refusal(const std::string& reason) {
+  {
+    const MutexLock lock(mutex_);
+    // The log has only what is new: clients may try again and again.
+    if (reason == refusal_) return;
+    refusal_ = reason;
+  }
+  if (reason.empty()) {
+    log::info("adoptions_accepted", "values that come whole are accepted again");
+  } else {
+    log::error("adoptions_refused", "values that come whole are refused", {{"reason", reason}});
+  }
 }
 
 // With the gate closed. What was held counts as used until then.

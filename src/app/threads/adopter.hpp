@@ -21,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -79,7 +80,10 @@ class Adopter final : public command::Adoptions {
   Result<void> put_under_key(const Job& job, const command::Adoption& adoption, const value::ValuePtr& value);
   Result<void> put_successor(const Job& job, const command::Adoption& adoption, const value::ValuePtr& value);
   Result<void> await_room(const Job& job, std::uint64_t byte_count);
+  // Errors: not_recorded; io where the job was given up.
   Result<keyspace::ImageFile> write_aside(const Job& job, const value::ValuePtr& value);
+  // Empty: the file was written.
+  void tell_refusal(const std::string& reason);
   std::optional<Result<void>> put_now(keyspace::Mutator& mutator, const command::Adoption& adoption,
                                       const value::ValuePtr& value, const keyspace::ImageFile& file);
   // Called with the gate closed. Empty: there is no room in the journal yet, or the value has changed.
@@ -101,6 +105,7 @@ class Adopter final : public command::Adoptions {
   Condition changed_;
   std::deque<Job> waiting_ SEPAL_GUARDED_BY(mutex_);
   std::string_view what_ SEPAL_GUARDED_BY(mutex_);  // the kind of the job under way
+  std::string refusal_ SEPAL_GUARDED_BY(mutex_);    // why the last file could not be written; empty: it was
 
   std::thread thread_;
 };

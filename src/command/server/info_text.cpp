@@ -323,6 +323,7 @@ void append_sepal(const Context& context, const Durability& durability, InfoLine
   const AdoptionStatus adoptions = services.adoptions.status();
   lines.line("transfer_running", adoptions.what).count("transfers_waiting", adoptions.waiting);
   lines.count("transfer_bytes", adoptions.bytes_done).count("transfer_size_bytes", adoptions.bytes_total);
+  lines.line("adoption_refusal", adoptions.refusal);
   lines.count("load_keys", services.load.keys).count("load_bytes", services.load.bytes_done);
   lines.number("load_milliseconds", services.load.duration.count());
   lines.count("monitors", services.monitors.count());

@@ -3,6 +3,7 @@
 // bytes: JsonWriter makes them valid.
 #include <sepal/bloom/kernel/choice.hpp>
 #include <sepal/bloom/plan/layer_plan.hpp>
+#include <sepal/command/run/adoptions.hpp>
 #include <sepal/command/run/scripts.hpp>
 #include <sepal/command/server/status_json.hpp>
 #include <sepal/command/table/error_texts.hpp>
@@ -109,6 +110,7 @@ void write_journal(const Services& services, JsonWriter& to) {
   to.name("journal").begin_object();
   to.name("policy").text(name_of(services.options.journal));
   to.name("accepting").truth(journal.accepting).name("refusal").text(journal.refusal);
+  to.name("adoption_refusal").text(services.adoptions.status().refusal);
   to.name("waits_for_save").truth(journal.waits_for_save);
   to.name("bytes").number(journal.bytes);
   to.name("max_bytes").number(services.persistence.disk_status().journal_bytes_max);

@@ -12,6 +12,24 @@
 #include "storage/disk/damage.hpp"
 
 namespace sepal::storage {
+namespace {
+
+// The client of the filter reads this, and knows nothing of a file aside, whose name is drawn anew each time.
+Error without_aside_name(const Error& error, const Path& directory) {
+  const std::string folder = (directory / "").native();
+  const std::size_t name_bytes = aside_name(0).size();
+  const std::string_view detail = error.detail;
+  for (std::size_t at = detail.find(folder); at != std::string_view::npos; at = detail.find(folder, at + 1)) {
+    const std::string_view rest = detail.substr(at + folder.size());
+    if (is_aside_name(rest.substr(0, name_bytes)) && rest.substr(name_bytes).starts_with(": "))
+      return fail(error.code,
+                  "cannot write into " + directory.string() + std::string(rest.substr(name_bytes)));
+  }
+  return error;
+}
+
+}  // namespace
+
 bool is_unfinished_filter_file(std::string_view name) {
   constexpr std::string_view suffix = ".tmp";
   if (is_aside_name(name)) return true;
@@ -59,7 +77,7 @@ Result<keyspace::ImageFile> AdoptedFiles::write(const value::ValuePtr& value, co
   if (written) return keyspace::ImageFile{.number = number, .seal = written->seal};
   // If only the sync of the directory failed, the file is there under its name.
   drop(number);
-  return written.error();
+  return without_aside_name(written.error(), directory_);
 }
 
 // After the highest number there is, the numbers begin anew.

@@ -100,6 +100,22 @@ class ServerAdviceTest(PageTest):
         [trouble] = self.page.ask("trouble", "could not be recorded in the journal")
         self.assertRegex(trouble["text"], r"^[\d,]+ adds were refused in the last [^:]*: they could not be recorded in the journal\.Now changes are accepted\. .*Add the refused items again\.$")
 
+    def test_a_disk_without_room_for_a_filter_that_comes_whole(self):
+        self.on_small_disk()
+        self.client.call("BF.RESERVE", "big", "0.01", "2000000")
+        fill(self.ballast)
+        with self.assertRaisesRegex(Refused, "^MISCONF"):
+            self.client.call("COPY", "big", "copied")
+        [trouble] = self.page.ask("trouble", "The last filter or string that came whole was refused")
+        data = os.path.join(os.path.dirname(self.ballast), "data")
+        self.assertRegex(trouble["text"], r"cannot write into %s: No space left on device\..*small changes go on.*First free room on that disk.*Only then.*send the refused commands again" % data)
+        self.assertEqual(trouble["lines"], ["CONFIG GET dir", "SAVE"])
+        self.client.call("BF.ADD", "big", "alice")
+        os.remove(self.ballast)
+        self.save(trouble)
+        self.assertEqual(self.client.call("COPY", "big", "copied"), 1)
+        self.page.ask("over", "The last filter or string that came whole was refused")
+
     def test_a_data_directory_that_is_gone(self):
         data = pathlib.Path(self.scratch, "data")
         self.serve(directory=str(data))

@@ -276,10 +276,12 @@ TEST_CASE("the rate of operations is that of the last seconds") {
 
 TEST_CASE("INFO shows the transfer under way") {
   World world;
-  world.adoptions.state = {.waiting = 2, .what = "import", .bytes_done = 5, .bytes_total = 9};
+  world.adoptions.state = {
+      .waiting = 2, .what = "import", .bytes_done = 5, .bytes_total = 9, .refusal = "no space left"};
   const std::string info = world.send({"INFO", "sepal"});
-  for (const char* const line : {"transfer_running:import\r\n", "transfers_waiting:2\r\n",
-                                 "transfer_bytes:5\r\n", "transfer_size_bytes:9\r\n"})
+  for (const char* const line :
+       {"transfer_running:import\r\n", "transfers_waiting:2\r\n", "transfer_bytes:5\r\n",
+        "transfer_size_bytes:9\r\n", "adoption_refusal:no space left\r\n"})
     CHECK(has(info, line));
 }
 

@@ -104,6 +104,19 @@ TEST_CASE("a file that could not be written leaves nothing behind, whichever ope
   }
 }
 
+TEST_CASE("the sentence of a failed write names the directory and the reason, and no file that is gone") {
+  const auto filter = filter_with(50);
+  for (std::uint64_t operation = 1; operation <= 4; ++operation) {
+    INFO("operation " << operation);
+    Directory directory;
+    directory.disk.fail_at(directory.disk.operation_count() + operation, Errc::disk_full);
+    const auto written = directory.files->write(filter, {});
+    REQUIRE_FALSE(written);
+    CHECK(written.error().code == Errc::disk_full);
+    CHECK(written.error().detail == "cannot write into data: it fails, as the test asked");
+  }
+}
+
 TEST_CASE("a cancelled write leaves nothing behind") {
   Directory directory;
   const auto written = directory.files->write(filter_with(50), [](const Progress&) { return false; });

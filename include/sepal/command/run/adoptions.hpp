@@ -62,7 +62,8 @@ struct Adoption {
   // If it has functions, no file is written, and may_adopt() is not asked.
   Succession succession = {};
   // Tells the client how it went. Errors: key_exists, no_such_key, those of `make` and of Mutator::adopt,
-  // not_recorded, those of the disk; reason_text() has words for all of them.
+  // not_recorded (also where the filter cannot be written into the data directory); reason_text() has words
+  // for all of them.
   std::function<void(resp::Reply& reply, const Result<void>& outcome)> answer;
 };
 
@@ -78,6 +79,7 @@ struct AdoptionStatus {
   std::string_view what;      // the job that is under way; empty: none
   std::uint64_t bytes_done = 0;
   std::uint64_t bytes_total = 0;
+  std::string refusal;  // why the last value could not be written into the data directory; empty: it could
 };
 
 // Called with the gate closed, before Mutator::adopt(): whether the filter may get under its key. Errors:

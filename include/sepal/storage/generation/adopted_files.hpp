@@ -37,8 +37,8 @@ class AdoptedFiles {
   static Result<std::unique_ptr<AdoptedFiles>> open(Disk& disk, Path directory, std::vector<NamedFile> named);
 
   // Writes a filter that no other thread adds to; it survives a power cut when this returns. Blocks. One
-  // thread at a time. Errors: those of Disk; io when `progress` gave up. After an error no file is left, as
-  // far as the disk allows that.
+  // thread at a time. Errors: those of Disk, whose sentences name the directory and no file aside; io when
+  // `progress` gave up. After an error no file is left, as far as the disk allows that.
   Result<keyspace::ImageFile> write(const value::ValuePtr& value, const ProgressSink& progress);
   // A record names the file now. Called with the gate closed, so that no generation is cut in between.
   void named(const NamedFile& file);
