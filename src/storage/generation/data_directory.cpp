@@ -140,6 +140,11 @@ class DataDirectory::Implementation {
     return is_damage(read.error()) ? with_advice(read.error(), restore_or_salvage) : read.error();
   }
 
+  [[nodiscard]] std::uint64_t free_bytes() const {
+    const auto free = disk_.free_bytes(directory_);
+    return free ? *free : 0;
+  }
+
   [[nodiscard]] Result<void> check() { return lock_->check(); }
 
   Result<bool> take_replacement() {
@@ -408,6 +413,10 @@ Result<std::unique_ptr<DataDirectory>> DataDirectory::open(Disk& disk, Path dire
   auto implementation = std::make_unique<Implementation>(disk, std::move(directory), options);
   if (auto opened = implementation->open(drawn, seed_fixed); !opened) return opened.error();
   return std::unique_ptr<DataDirectory>(new DataDirectory(std::move(implementation)));
+}
+
+std::uint64_t DataDirectory::free_bytes() const {
+  return implementation_->free_bytes();
 }
 
 Result<void> DataDirectory::check() {

@@ -325,7 +325,10 @@ class Saver::Implementation {
   bool reserve_lent(const Snapshot& snapshot, const Error& error) {
     if (error.code != Errc::disk_full || !callbacks_.lend_reserve) return false;
     const Progress reached = status().progress;
-    const std::uint64_t left = reached.bytes_total - std::min(reached.bytes_total, reached.bytes_done);
+    // What was not written, or what would not fit: the first is too much by the piece that failed, the second
+    // by all that would be linked.
+    const std::uint64_t done = std::max(reached.bytes_done, directory_.free_bytes());
+    const std::uint64_t left = reached.bytes_total - std::min(reached.bytes_total, done);
     const bool data_grows = generation_bytes(snapshot) > directory_.saved_bytes();
     if (!callbacks_.lend_reserve(left, data_grows)) return false;
     log::write(log_level_ == log::Level::info ? log::Level::warn : log_level_, "reserve_lent",

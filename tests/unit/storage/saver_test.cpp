@@ -38,7 +38,8 @@ struct Saving {
   std::atomic<std::uint64_t> lacking_bytes{0};
   std::atomic<int> failures{0};
   std::atomic<bool> reserve_there{false};  // without it the disk is full
-  std::atomic<int> returns{0};             // how often the reserve was given back
+  std::atomic<std::uint64_t> bytes_left{0};
+  std::atomic<int> returns{0};  // how often the reserve was given back
   std::unique_ptr<Saver> saver;
 
   Saving() {
@@ -72,7 +73,8 @@ struct Saving {
                              ++failures;
                            },
                        .lend_reserve =
-                           [this](std::uint64_t, bool) {
+                           [this](std::uint64_t left, bool) {
+                             bytes_left = left;
                              if (!reserve_there.exchange(false)) return false;
                              disk.free_space();
                              return true;
@@ -483,6 +485,23 @@ TEST_CASE("a save that finds the disk full borrows the reserve") {
   CHECK(saving.failures == 0);
   CHECK(saving.saver->status().last_ok);
   CHECK(test::same(saving.filters.keyspace.cut(), test::load(*saving.directory).filters));
+}
+
+TEST_CASE("a save asks the reserve for what does not fit, though not even its first piece was written") {
+  const bloom::FilterOptions large{.error_rate = 0.01, .capacity = 50'000, .seed = 1};
+  Saving whole;
+  whole.filters.add(0, "key", 10, large);
+  REQUIRE(whole.save());
+  const std::uint64_t bytes = whole.saver->status().last_bytes;
+  Saving saving;
+  saving.filters.add(0, "key", 10, large);
+  constexpr std::uint64_t room = std::uint64_t{1} << 30;
+  saving.disk.set_capacity(room);
+  const std::uint64_t taken = room - *saving.disk.free_bytes("data");
+  saving.disk.set_capacity(taken + bytes * 9 / 10);
+  REQUIRE(!saving.save());
+  CHECK(saving.bytes_left > 0);
+  CHECK(saving.bytes_left < bytes / 2);
 }
 
 TEST_CASE("a failed save says how much room it lacked") {

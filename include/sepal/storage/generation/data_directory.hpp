@@ -121,6 +121,9 @@ class DataDirectory {
   // The bytes of the generation that was loaded or saved last; 0: there was none.
   [[nodiscard]] std::uint64_t saved_bytes() const;
 
+  // The free room of its disk; 0 if the file system does not tell. Synchronised.
+  [[nodiscard]] std::uint64_t free_bytes() const;
+
   // Whether the path still leads to the directory that is locked. Errors: io (another one), not_found.
   // Synchronised.
   [[nodiscard]] Result<void> check();
