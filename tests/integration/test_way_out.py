@@ -238,6 +238,47 @@ class WayOutTest(DiskCase):
                 daemon.kill()
                 shutil.rmtree(self.data)
 
+    def test_a_directory_that_is_put_back_on_a_full_disk_is_used_again(self):
+        self.on_disk_of(64)
+        daemon = self.start("--journal-save-percent", "0")
+        with Client.of(daemon) as client:
+            client.call("BF.ADD", "kept", "alice")
+            # The files of the journal get their full size.
+            for first in range(0, 200_000, 10_000):
+                client.call("BF.MADD", "load", *range(first, first + 10_000))
+            client.save()
+            self.wait_for_reserve(client)
+            self.fill()
+            away = self.data + "-away"
+            os.rename(self.data, away)
+            self.eventually("adds are accepted", lambda: isinstance(client.pipeline([("BF.ADD", "gone", "item")])[0], Refused))
+            self.assertRegex(client.info()["journal_refusal"], "is not there: it was moved or removed")
+            os.rename(away, self.data)
+            client.save()
+            self.eventually("deletions are refused for ever", lambda: client.pipeline([("DEL", "gone")])[0] in (0, 1))
+            self.assertNotRegex(client.info()["journal_refusal"], "is not there")
+            self.adds_go_on(client)
+            self.assertEqual(client.info()["journal_refusal"], "")
+        daemon.kill()
+        with Client.of(self.start()) as client:
+            self.assertEqual(client.call("EXISTS", "gone"), 0)
+            self.assertEqual(client.call("BF.EXISTS", "kept", "alice"), 1)
+            self.assertEqual(client.call("BF.EXISTS", "probe", "item"), 1)
+
+    def test_a_reserve_that_a_save_has_borrowed_is_made_again_though_nothing_changes(self):
+        self.on_disk_of(64)
+        daemon = self.start("--journal-save-percent", "0")
+        with Client.of(daemon) as client:
+            client.call("BF.ADD", "kept", "alice")
+            self.wait_for_reserve(client)
+            client.save()
+            for _ in range(2):
+                self.fill()
+                self.assertEqual(client.call("FLUSHALL"), b"OK")
+                client.save()
+                self.wait_for_reserve(client)
+        self.assertIn("reserve lent to a save", daemon.text())
+
     def test_filters_that_replace_each_other_do_not_fill_the_disk(self):
         self.on_disk_of(1024)
         daemon = self.start("--journal-save-min", "8mb", "--journal-size-max", "64mb",

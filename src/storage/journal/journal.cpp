@@ -1,10 +1,10 @@
 // The journal's thread: everything of the journal that waits for a disk. JournalCore holds the state that it
 // shares with the workers, and says what there is to do. The way of a segment:
 //
-//     make_segment()    a file with all its space, whose name is on disk
-//     add_segment()     the core keeps it ahead, until the active segment has no room for a worker's frame
-//     let_go()          full and synced, or given up by a restart: only the file is left, noted in past_
-//     remove_past()     a generation has all of it: the file is removed
+//     JournalFiles::make()          a file with all its space, whose name is on disk
+//     JournalCore::add_segment()    it is kept ahead, until the active segment has no room for a worker's
+//     frame JournalFiles::let_go()        full and synced, or given up by a restart: only the file is left
+//     JournalFiles::remove_past()   a generation has all of it: the file is removed
 #include <sepal/base/assert.hpp>
 #include <sepal/base/thread.hpp>
 #include <sepal/log/event.hpp>
@@ -18,14 +18,13 @@
 
 #include "storage/disk/steady_now.hpp"
 #include "storage/journal/journal_core.hpp"
+#include "storage/journal/journal_files.hpp"
 #include "storage/journal/journal_log.hpp"
 #include "storage/journal/segment_files.hpp"
 
 namespace sepal::storage {
 namespace {
 
-// Pages that a new segment gets at once, so that a rotation finds them ready.
-constexpr std::uint64_t first_pages_bytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t segment_bytes_unit = 4096;
 // A small segment holds at least this many of the longest frames.
 constexpr std::uint64_t frames_in_small_segment = 4;
@@ -34,7 +33,6 @@ constexpr std::uint64_t frames_in_small_segment = 4;
 constexpr std::uint64_t growth_max = 16;
 // Small segments that may be made beyond the bound of the journal, until a save succeeds.
 constexpr std::size_t freeing_segments_max = 8;
-static_assert(first_pages_bytes <= journal_segment_bytes_min);
 
 std::uint64_t whole_units(std::uint64_t bytes) {
   return bytes + (0 - bytes) % segment_bytes_unit;
@@ -53,8 +51,9 @@ class JournalThread final : public Journal {
         reserve_(reserve),
         began_at_(position),
         core_(options, position),
-        segment_bytes_(std::clamp(options.first_segment_bytes, segment_bytes_min(), options.segment_bytes)),
+        segment_bytes_(first_segment_bytes()),
         add_counts_(worker_count),
+        files_(disk, directory_),
         synced_file_(disk, directory_),
         told_durable_(position) {
     logs_.reserve(worker_count);
@@ -67,7 +66,9 @@ class JournalThread final : public Journal {
   JournalThread& operator=(const JournalThread&) = delete;
 
   Result<void> open() {
-    if (auto found = take_over_segments(); !found) return found;
+    const auto newest = files_.take_over(core_.position());
+    if (!newest) return newest.error();
+    if (newest->segment_number != 0) core_.took_over(*newest);
     if (reserve_ != nullptr) reserve_->demand(reserve_piece_bytes(segment_bytes_));
     core_.reserve_is_whole(reserve_ == nullptr || reserve_->whole());
     if (options_.policy != JournalPolicy::off) {
@@ -87,8 +88,8 @@ class JournalThread final : public Journal {
 
   [[nodiscard]] JournalStatus status() const override {
     JournalStatus status = core_.status();
-    status.segment_count = segment_count_.load(std::memory_order_relaxed);
-    status.byte_count = byte_count_.load(std::memory_order_relaxed);
+    status.segment_count = files_.count();
+    status.byte_count = files_.byte_count();
     return status;
   }
 
@@ -130,43 +131,12 @@ class JournalThread final : public Journal {
     write_mark(SteadyTime::max());
     // A failed sync does not matter if a generation holds everything that was recorded.
     if (core_.durable_position() >= core_.position()) last_sync_ = {};
-    remove(core_.take_ahead());
-    remove(std::move(fresh_));
+    files_.remove(core_.take_ahead());
+    files_.remove(std::move(fresh_));
     return last_sync_;
   }
 
  private:
-  // A segment into which nothing is written any more.
-  struct Past {
-    std::uint64_t number = 0;
-    std::uint64_t end_position = 0;
-    std::uint64_t byte_count = 0;  // the length of the file
-  };
-
-  // What the last process wrote may not have reached the disk. From here on it is relied on, so it is synced
-  // first.
-  Result<void> take_over_segments() {
-    const auto segments = list_segments(disk_, directory_);
-    if (!segments) return segments.error();
-    SyncedMark mark;
-    for (const SegmentFile& segment : *segments) {
-      auto file = disk_.open(segment.path);
-      if (!file) return file.error();
-      if (auto synced = (*file)->sync(); !synced) return synced;
-      next_number_ = std::max(next_number_, segment.number + 1);
-      // The true end is at or below this position. So the file stays until the next generation.
-      past_.push_back(
-          {.number = segment.number, .end_position = core_.position(), .byte_count = segment.byte_count});
-      byte_count_.fetch_add(segment.byte_count, std::memory_order_relaxed);
-      // They are sorted by number, so the newest one that has begun is left.
-      if (segment.begins())
-        mark = {.segment_number = segment.number, .first_position = segment.first_position, .position = 0};
-    }
-    segment_count_.store(past_.size(), std::memory_order_relaxed);
-    if (mark.segment_number != 0) core_.took_over(mark);
-    return {};
-  }
-
   // The most room that one request can get. At its bound the journal has its segments less one, which is in
   // use, and less the room of another, which holds what the other workers keep.
   [[nodiscard]] std::uint64_t room_max() const {
@@ -182,6 +152,9 @@ class JournalThread final : public Journal {
   [[nodiscard]] std::uint64_t segment_bytes_min() const {
     return std::min(whole_units(frames_in_small_segment * core_.frame_bytes_max()), options_.segment_bytes);
   }
+  [[nodiscard]] std::uint64_t first_segment_bytes() const {
+    return std::clamp(options_.first_segment_bytes, segment_bytes_min(), options_.segment_bytes);
+  }
   // The next segments for changes of any kind become longer with what was recorded. On a disk without much
   // room they stay as they are: then those that a save removes leave room for as many others.
   void grow_segments() {
@@ -189,7 +162,7 @@ class JournalThread final : public Journal {
     const std::uint64_t wanted = std::min(std::bit_floor(growth_max * recorded), options_.segment_bytes);
     if (wanted <= segment_bytes_) return;
     const auto free = disk_.free_bytes(directory_);
-    const std::uint64_t needed = core_.failed_save().lacking_bytes + core_.segments_to_restart() * wanted +
+    const std::uint64_t needed = core_.failed_save().lacking_bytes + core_.segments_kept() * wanted +
                                  Reserve::piece_count * reserve_piece_bytes(wanted);
     if (!free || *free >= needed) segment_bytes_ = wanted;
   }
@@ -201,7 +174,7 @@ class JournalThread final : public Journal {
   }
 
   Result<void> begin() {
-    auto first = make_segment(segment_bytes_);
+    auto first = files_.make(segment_bytes_);
     if (first) {
       core_.add_segment(std::move(*first));
       return {};
@@ -245,19 +218,20 @@ class JournalThread final : public Journal {
     }
   }
 
-  // One round of work. First comes what releases held replies, then what makes room. restart() and let_go()
-  // add to past_, so remove_past() follows them.
+  // One round of work. First comes what releases held replies, then what makes room. restart() and
+  // take_synced() let segments go, so remove_past() follows them.
   void do_chores(const JournalCore::Chores& chores, SteadyTime now) {
+    note_missing_reserve();
     if (chores.sync) sync();
     tell_durable();
     if (chores.tell) tell_progress();
     // After the clients have been told: the mark costs another sync, and no reply waits for it.
     write_mark(now);
     if (chores.restart) restart();
-    let_go(core_.take_synced());
+    files_.let_go(core_.take_synced());
     // Before the segments are prepared, because it makes room for them.
     remove_past();
-    remove(core_.take_surplus());
+    files_.remove(core_.take_surplus());
     if (chores.prepare) prepare_segments();
     if (core_.wants_freeing_segment()) prepare_for_freeing();
     prepare_pages();
@@ -286,13 +260,36 @@ class JournalThread final : public Journal {
       pages.file->prepare(pages.from, pages.to - pages.from);
   }
 
+  // A save borrows the reserve on its own thread. When it has ended, it wakes this thread: by
+  // generation_saved() or save_failed().
+  void note_missing_reserve() {
+    if (reserve_ != nullptr && !reserve_->lent() && !reserve_->whole()) core_.reserve_is_whole(false);
+  }
+
+  // Makes the reserve again while the journal has all segments that it needs, so that no change waits for
+  // this. A save that did not fit has the first right to the room then. On a disk that stays full this only
+  // asks how much room there is.
+  void restore_reserve() {
+    const std::uint64_t lacking = core_.failed_save().lacking_bytes;
+    const std::uint64_t needed = lacking == 0 ? reserve_->piece_bytes() : lacking + reserve_->missing_bytes();
+    const auto free = disk_.free_bytes(directory_);
+    if (reserve_->lent() || (free && *free < needed)) return core_.prepare_later();
+    if (const auto restored = reserve_->restore(); restored) {
+      core_.reserve_is_whole(true);
+    } else {
+      if (restored.error().code == Errc::not_found) core_.sync_failed(restored.error().detail);
+      core_.prepare_later();
+    }
+  }
+
   void prepare_segments() {
+    if (reserve_ != nullptr && !core_.wants_segment()) return restore_reserve();
     // Progress is told after failures too: clients that wait for room ask again, and get their refusal.
     if (!keep_reserve()) return tell_progress();
     grow_segments();
     while (core_.wants_segment()) {
       if (!may_grow()) break;
-      auto segment = make_segment(segment_bytes_);
+      auto segment = files_.make(segment_bytes_);
       if (!segment) {
         // The directory is gone, and the segments before this one with it: when it is there again, only a
         // generation replaces them.
@@ -319,7 +316,7 @@ class JournalThread final : public Journal {
       core_.preparing_waits();
     } else {
       if (restored.error().code == Errc::not_found) core_.sync_failed(restored.error().detail);
-      core_.preparing_failed("no room for the reserve: " + restored.error().detail);
+      core_.preparing_failed("no room for the reserve: " + with_way_out(restored.error()));
       ask_for_room();
     }
     return false;
@@ -330,7 +327,7 @@ class JournalThread final : public Journal {
     // decisions/0020).
     const JournalCore::FailedSave failed = core_.failed_save();
     const std::uint64_t bytes_max = callbacks_.bytes_max ? callbacks_.bytes_max() : 0;
-    const std::uint64_t taken = byte_count_.load(std::memory_order_relaxed) + bytes_beside();
+    const std::uint64_t taken = files_.byte_count() + bytes_beside();
     if (bytes_max != 0 && taken + segment_bytes_ > bytes_max) {
       ask_for_room();
       if (failed.reason.empty()) {
@@ -359,19 +356,16 @@ class JournalThread final : public Journal {
   // A save helps only if files can be removed after it: those with changes that no save has yet. Without this
   // test, saves would follow each other without end on a disk that another program has filled.
   void ask_for_room() {
-    const std::uint64_t saved = core_.saved_position();
-    const bool helps = bytes_beside() > 0 || std::ranges::any_of(past_, [&](const Past& past) {
-                         return past.end_position > saved;
-                       });
+    const bool helps = bytes_beside() > 0 || files_.has_past_behind(core_.saved_position());
     if (helps && callbacks_.on_room_needed) callbacks_.on_room_needed();
   }
 
-  // With so much room the reserve is whole again, and the journal grows.
-  [[nodiscard]] std::string with_way_out(const Error& error) const {
+  // With so much room the reserve is whole again, and the journal grows by so many segments.
+  [[nodiscard]] std::string with_way_out(const Error& error, std::uint64_t segment_count = 1) const {
     if (error.code != Errc::disk_full) return error.detail;
     const std::uint64_t missing = reserve_ == nullptr ? 0 : reserve_->missing_bytes();
-    return error.detail + "; free " + std::to_string(missing + segment_bytes_) + " bytes on the disk of " +
-           directory_.string();
+    return error.detail + "; free " + std::to_string(missing + segment_count * segment_bytes_) +
+           " bytes on the disk of " + directory_.string();
   }
 
   void prepare_for_freeing() {
@@ -401,65 +395,69 @@ class JournalThread final : public Journal {
   // reserve is used up and the disk has no more room than that.
   Result<std::unique_ptr<JournalSegment>> make_freeing_segment() {
     const std::uint64_t bytes = freeing_segment_bytes();
-    auto segment = make_segment(bytes);
-    while (!segment && segment.error().code == Errc::disk_full && reserve_ != nullptr &&
-           reserve_->give_to_journal()) {
+    auto segment = files_.make(bytes);
+    while (is_full(segment) && reserve_ != nullptr && reserve_->give_to_journal()) {
       log::warn("reserve_given", "reserve given to the journal", {{"bytes_left", reserve_->byte_count()}});
       core_.reserve_is_whole(false);
-      segment = make_segment(bytes);
+      segment = files_.make(bytes);
     }
-    if (!segment && segment.error().code == Errc::disk_full && bytes > segment_bytes_min())
-      segment = make_segment(segment_bytes_min());
+    if (is_full(segment) && bytes > segment_bytes_min()) segment = files_.make(segment_bytes_min());
     return segment;
   }
 
   // After a failed sync no earlier segment is trusted, and no segment ahead either. The directory may be
-  // another one since the save.
+  // another one since the save. What workers have reserved needs room in the new segments; more of them are
+  // prepared as usual.
   void restart() {
     synced_file_.forget();
+    if (reserve_ != nullptr) {
+      reserve_->look_again();
+      core_.reserve_is_whole(reserve_->whole());
+    }
     // If a segment cannot be made, the next try goes on with those that are in fresh_ already.
-    while (fresh_.size() < core_.segments_to_restart()) {
-      // As long as any of those that it stands in for: workers hold reserves in their room.
-      auto segment = make_segment(std::max(segment_bytes_, freeing_segment_bytes()));
+    while (core_.lacks_to_restart(fresh_) > 0) {
+      auto segment = make_segment_to_restart();
       if (!segment) {
-        core_.preparing_failed(segment.error().detail);
+        const std::uint64_t room = JournalSegment::room_of(segment_bytes_) - core_.frame_bytes_max();
+        const std::uint64_t lacking = core_.lacks_to_restart(fresh_);
+        core_.restart_failed(with_way_out(segment.error(), (lacking + room - 1) / room));
         return;
       }
       fresh_.push_back(std::move(*segment));
     }
     SEPAL_ASSERT(std::ranges::all_of(fresh_, [](const auto& segment) { return segment->is_unused(); }),
                  "the journal begins anew in a segment that was used");
-    JournalSegments old = core_.restart(std::move(fresh_));
+    // A generation has all that the old ones hold, so remove_past() removes them in this round.
+    files_.let_go(core_.restart(std::move(fresh_), !fresh_is_small_.empty()));
     fresh_.clear();
-    // A generation has all that they hold, so remove_past() removes them in this round.
-    let_go(std::move(old));
-    if (reserve_ == nullptr) return;
-    reserve_->look_again();
-    core_.reserve_is_whole(reserve_->whole());
+    // As in begin().
+    if (!fresh_is_small_.empty()) core_.preparing_failed(std::exchange(fresh_is_small_, {}));
   }
 
-  Result<std::unique_ptr<JournalSegment>> make_segment(std::uint64_t segment_bytes) {
-    SEPAL_ASSERT(segment_bytes > sizeof(format::SegmentHeader), "a segment has no room behind its header");
-    if (next_number_ > format::segment_number_max)
-      return fail(Errc::io, "cannot name a segment after " +
-                                (directory_ / format::segment_name(next_number_ - 1)).string() +
-                                ", which has the highest number there is; move it away");
-    // A number is used once, even if no segment comes of it: the file of a failed try may still be there, and
-    // create_mapped() refuses a name that is taken.
-    const std::uint64_t number = next_number_++;
-    const Path path = directory_ / format::segment_name(number);
-    auto file = disk_.create_mapped(path, segment_bytes);
-    if (!file) return file.error();
-    // The name is on disk before the segment can hold a frame: after a power cut a start finds frames by the
-    // name alone.
-    if (auto synced = disk_.sync_directory(directory_); !synced) {
-      static_cast<void>(disk_.remove(path));
-      return synced.error();
+  // On a full disk the old segments make room: the generation has all that they hold. Those that workers may
+  // still write into stay until the new ones are there, so what was admitted finds its room whatever fails
+  // here. If that is not enough, the journal goes on as after a start.
+  Result<std::unique_ptr<JournalSegment>> make_segment_to_restart() {
+    auto segment = files_.make(segment_bytes_);
+    if (is_full(segment)) {
+      if (JournalSegments spare = core_.take_spare(); !spare.empty()) {
+        files_.let_go(std::move(spare));
+        remove_past();
+        segment = files_.make(segment_bytes_);
+      }
     }
-    (*file)->prepare(0, std::min(first_pages_bytes, segment_bytes));
-    segment_count_.fetch_add(1, std::memory_order_relaxed);
-    byte_count_.fetch_add(segment_bytes, std::memory_order_relaxed);
-    return std::make_unique<JournalSegment>(std::move(*file), number);
+    if (is_full(segment) && segment_bytes_ > first_segment_bytes()) {
+      segment_bytes_ = first_segment_bytes();
+      segment = files_.make(segment_bytes_);
+    }
+    if (!is_full(segment)) return segment;
+    auto small = make_freeing_segment();
+    if (small) fresh_is_small_ = with_way_out(segment.error());
+    return small;
+  }
+
+  static bool is_full(const Result<std::unique_ptr<JournalSegment>>& made) {
+    return !made && made.error().code == Errc::disk_full;
   }
 
   // If the write fails, SYNCED says less than it could, but nothing wrong. So the journal goes on.
@@ -483,47 +481,8 @@ class JournalThread final : public Journal {
     }
   }
 
-  // Drops segments from memory. Their files stay until a generation has what they hold.
-  void let_go(JournalSegments segments) {
-    // A save may have covered them before they were synced; then they can be removed at once.
-    more_past_ = more_past_ || !segments.empty();
-    for (const auto& segment : segments)
-      past_.push_back({.number = segment->number(),
-                       .end_position = segment->end_position(),
-                       .byte_count = segment->file().bytes().size()});
-  }
-
-  void remove(JournalSegments segments) {
-    for (const auto& segment : segments)
-      static_cast<void>(remove_file(segment->number(), segment->file().bytes().size()));
-  }
-
   void remove_past() {
-    const std::uint64_t saved = core_.saved_position();
-    // A file that could not be removed is tried again after the next save.
-    SEPAL_ASSERT(saved >= removed_until_, "a generation is older than the one before it");
-    if (saved == removed_until_ && !more_past_) return;
-    if (saved != removed_until_) freeing_segments_ = 0;
-    removed_until_ = saved;
-    more_past_ = false;
-    // The directory is not synced. A power cut may bring a segment back, but a reader skips what ends at or
-    // below the cut.
-    std::erase_if(past_, [&](const Past& past) {
-      return past.end_position <= saved && remove_file(past.number, past.byte_count);
-    });
-  }
-
-  bool remove_file(std::uint64_t number, std::uint64_t byte_count) {
-    const Path path = directory_ / format::segment_name(number);
-    if (const auto removed = disk_.remove(path); !removed) {
-      log::warn("segment_not_removed", "journal segment not removed", {{"reason", removed.error().detail}});
-      return false;
-    }
-    const std::uint64_t count_before = segment_count_.fetch_sub(1, std::memory_order_relaxed);
-    const std::uint64_t bytes_before = byte_count_.fetch_sub(byte_count, std::memory_order_relaxed);
-    SEPAL_ASSERT(count_before > 0 && bytes_before >= byte_count,
-                 "more of the journal is removed than it has");
-    return true;
+    if (files_.remove_past(core_.saved_position())) freeing_segments_ = 0;
   }
 
   // Both syncs and generations raise the durable position.
@@ -540,7 +499,8 @@ class JournalThread final : public Journal {
     const bool waiting = core_.status().waits_for_save;
     if (std::exchange(waiting_, waiting) == waiting) return;
     if (waiting) {
-      log::warn("journal_waits", "journal waits for a save before it grows", {{"bytes", byte_count_.load()}});
+      log::warn("journal_waits", "journal waits for a save before it grows",
+                {{"bytes", files_.byte_count()}});
     } else {
       log::info("journal_goes_on", "journal waits for a save no more");
     }
@@ -569,17 +529,11 @@ class JournalThread final : public Journal {
   std::uint64_t segment_bytes_;  // of the next segment for changes of any kind
   std::vector<AddCount> add_counts_;
   std::vector<std::unique_ptr<JournalLog>> logs_;
-  // Gauges. Relaxed: nothing is ordered by them.
-  std::atomic<std::uint64_t> segment_count_{0};
-  std::atomic<std::uint64_t> byte_count_{0};  // the sum over the segments' files
-
   // Used by the thread, and by stop() after the thread has ended.
-  std::uint64_t next_number_ = 1;
-  std::vector<Past> past_;
-  std::uint64_t removed_until_ = 0;
-  bool more_past_ = false;            // past_ has grown since segments were last removed
+  JournalFiles files_;                // but for its gauges
   std::size_t freeing_segments_ = 0;  // made since the last save
   JournalSegments fresh_;             // for a restart
+  std::string fresh_is_small_;        // why some of them are only for changes that free; empty: they are not
   SyncedFile synced_file_;
   bool mark_fails_ = false;
   Result<void> last_sync_;

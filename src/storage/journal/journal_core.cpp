@@ -198,6 +198,9 @@ void JournalCore::save_failed(const std::string& reason, std::uint64_t lacking_b
   SEPAL_ASSERT(!reason.empty(), "a save fails without a reason and would count as one that succeeded");
   const MutexLock lock(mutex_);
   failed_save_ = {.reason = reason, .lacking_bytes = lacking_bytes};
+  // It is what keeps the journal closed now. Why the sync failed may be over: the directory may be back.
+  if (trust_.failed() && !trust_.may_restart(end_position()))
+    refuse("the save that has to follow a failed sync of the journal has failed: " + reason);
   // At once: changes that wait for this save have to be refused, with the reason (JournalThread::may_grow).
   times_.retry_now();
   note_due();
@@ -254,7 +257,7 @@ Result<void> JournalCore::await_sync(std::uint64_t position) {
   // A failure ends the wait. The saver is the caller, and no sync succeeds before it has saved.
   while (trust_.synced() < position && !trust_.failed() && !ending_) synced_or_not_.wait(mutex_);
   if (trust_.synced() >= position) return {};
-  return fail(Errc::io, trust_.failed() ? refusal_ : "the journal ends");
+  return fail(Errc::io, trust_.failed() ? sync_error_ : "the journal ends");
 }
 
 JournalStatus JournalCore::status() const {
@@ -294,6 +297,11 @@ bool JournalCore::short_of_segments() const {
   return !trust_.failed() && policy() != JournalPolicy::off && room_.short_of_segments();
 }
 
+bool JournalCore::wants_preparing() const {
+  // After a failed sync the directory may be another one, and restart() may need the room.
+  return short_of_segments() || (reserve_missing_ && !trust_.failed());
+}
+
 bool JournalCore::may_restart() const {
   return policy() != JournalPolicy::off && trust_.may_restart(end_position());
 }
@@ -313,7 +321,7 @@ JournalCore::Chores JournalCore::chores_at(SteadyTime now) {
   Chores chores;
   chores.end = ending_;
   chores.sync = unsynced() && sync_time() <= now;
-  chores.prepare = (short_of_segments() || reserve_missing_) && times_.retry_time() <= now;
+  chores.prepare = wants_preparing() && times_.retry_time() <= now;
   chores.restart = may_restart() && times_.retry_time() <= now;
   // A save that has ended since may have met the need.
   chores.ask_save = std::exchange(times_.ask_due, false) && trust_.needs_save(end_position());
@@ -324,7 +332,7 @@ JournalCore::Chores JournalCore::chores_at(SteadyTime now) {
 SteadyTime JournalCore::next_time() const {
   SteadyTime next = SteadyTime::max();
   if (unsynced()) next = std::min({next, sync_time(), times_.pages_time()});
-  if (short_of_segments() || reserve_missing_ || may_restart()) next = std::min(next, times_.retry_time());
+  if (wants_preparing() || may_restart()) next = std::min(next, times_.retry_time());
   if (trust_.needs_mark()) next = std::min(next, times_.mark_time());
   return next;
 }
@@ -402,6 +410,7 @@ void JournalCore::lose(const std::string& reason) {
   // What was admitted before is still recorded, in the old segments: its room is reserved, and the generation
   // has to be cut behind it.
   trust_.fail_sync();
+  sync_error_ = reason;
   accepting_freeing_.store(false, std::memory_order_relaxed);
   synced_or_not_.notify_all();
   refuse(reason);
@@ -474,7 +483,7 @@ void JournalCore::freeing_failed(const std::string& reason) {
 // Once the reserve is whole, the rest of the segments for changes that free is open to any change again.
 void JournalCore::reserve_is_whole(bool whole) {
   const MutexLock lock(mutex_);
-  reserve_missing_ = !whole;
+  if (std::exchange(reserve_missing_, !whole) == whole) note_due();
   if (!whole) return;
   // It had no piece left when a deletion was refused. Other segments may not be made meanwhile: the room that
   // is left may be kept for a save.
@@ -503,16 +512,38 @@ void JournalCore::preparing_waits() {
   times_.retry_later();
 }
 
-std::size_t JournalCore::segments_to_restart() const {
+void JournalCore::prepare_later() {
   const MutexLock lock(mutex_);
-  return room_.segments_to_restart();
+  times_.retry_later();
 }
 
-JournalSegments JournalCore::restart(JournalSegments fresh) {
+std::size_t JournalCore::segments_kept() const {
+  const MutexLock lock(mutex_);
+  return room_.segments_kept();
+}
+
+std::uint64_t JournalCore::lacks_to_restart(const JournalSegments& fresh) const {
+  const MutexLock lock(mutex_);
+  return room_.lacks_to_replace(fresh);
+}
+
+JournalSegments JournalCore::take_spare() {
+  const MutexLock lock(mutex_);
+  // Asked again: a change that had been admitted may have been recorded, and no generation has it.
+  return may_restart() ? room_.take_spare() : JournalSegments();
+}
+
+void JournalCore::restart_failed(const std::string& reason) {
+  const MutexLock lock(mutex_);
+  times_.retry_later();
+  refuse(reason);
+}
+
+JournalSegments JournalCore::restart(JournalSegments fresh, bool for_freeing) {
   const MutexLock lock(mutex_);
   // Asked again: while the thread made the segments, a change that had been admitted may have been recorded.
   if (!may_restart()) return fresh;
-  JournalSegments old = room_.replace(std::move(fresh));
+  JournalSegments old = room_.replace(std::move(fresh), for_freeing);
   rotate();
   trust_.restart(end_position());
   append_resumed();

@@ -35,7 +35,7 @@ class JournalCore {
     bool end = false;
     bool sync = false;
     bool prepare = false;   // segments, while wants_segment()
-    bool restart = false;   // with so many segments as segments_to_restart()
+    bool restart = false;   // with new segments, until lacks_to_restart() is 0
     bool ask_save = false;  // with on_save_needed
     bool tell = false;      // with on_progress: clients need not wait for room any more
   };
@@ -122,6 +122,7 @@ class JournalCore {
   // No segment may be made until a save has ended, and that save has been asked for. Meanwhile requests wait
   // for room.
   void preparing_waits();
+  void prepare_later();
   // While the reserve is not whole, the thread tries again and again to make it.
   void reserve_is_whole(bool whole);
   [[nodiscard]] bool wants_freeing_segment() const;
@@ -133,9 +134,16 @@ class JournalCore {
   };
   [[nodiscard]] FailedSave failed_save() const;
 
-  [[nodiscard]] std::size_t segments_to_restart() const;
+  // How many segments there are at least, but for those that are written.
+  [[nodiscard]] std::size_t segments_kept() const;
+  // How much more room new segments need to have; 0: `fresh` is enough.
+  [[nodiscard]] std::uint64_t lacks_to_restart(const JournalSegments& fresh) const;
+  // Takes the old segments that no worker needs, before the journal begins anew. None if the restart has to
+  // wait after all.
+  [[nodiscard]] JournalSegments take_spare();
   // Begins anew in `fresh`. Returns the old segments, or `fresh` if the restart has to wait after all.
-  [[nodiscard]] JournalSegments restart(JournalSegments fresh);
+  [[nodiscard]] JournalSegments restart(JournalSegments fresh, bool for_freeing);
+  void restart_failed(const std::string& reason);
 
   // Takes the segments ahead, which are not needed any more.
   [[nodiscard]] JournalSegments take_ahead();
@@ -163,6 +171,7 @@ class JournalCore {
   void accept_freeing() SEPAL_REQUIRES(mutex_);
   [[nodiscard]] bool unsynced() const SEPAL_REQUIRES(mutex_) { return trust_.unsynced(end_position()); }
   [[nodiscard]] bool may_restart() const SEPAL_REQUIRES(mutex_);
+  [[nodiscard]] bool wants_preparing() const SEPAL_REQUIRES(mutex_);
   void ask_save() SEPAL_REQUIRES(mutex_);
   void lose(const std::string& reason) SEPAL_REQUIRES(mutex_);
   [[nodiscard]] SteadyTime sync_time() const SEPAL_REQUIRES(mutex_);
@@ -190,6 +199,7 @@ class JournalCore {
   bool reserve_missing_ SEPAL_GUARDED_BY(mutex_) = false;
   bool waits_for_save_ SEPAL_GUARDED_BY(mutex_) = false;
   std::string refusal_ SEPAL_GUARDED_BY(mutex_);
+  std::string sync_error_ SEPAL_GUARDED_BY(mutex_);       // of the last sync that failed
   std::string preparing_error_ SEPAL_GUARDED_BY(mutex_);  // the last attempt's; empty: it succeeded
 
   Condition wake_;           // wakes the journal's thread

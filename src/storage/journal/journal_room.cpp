@@ -14,9 +14,8 @@ constexpr std::uint64_t reserves_in_room_min = 16;
 }  // namespace
 
 std::uint64_t JournalRoom::room() const {
-  std::uint64_t bytes = 0;
-  if (active_) bytes = active_->room();
-  for (const auto& segment : ahead_) bytes += segment->room() - shares_.frame_bytes_max;
+  std::uint64_t bytes = room_behind(ahead_);
+  if (active_) bytes += active_->room();
   // No segment is before the very first one, so nothing stays unused there.
   if (!active_ && !ahead_.empty()) bytes += shares_.frame_bytes_max;
   return bytes;
@@ -96,14 +95,34 @@ JournalSegments JournalRoom::take_surplus() {
   return taken;
 }
 
-JournalSegments JournalRoom::replace(JournalSegments fresh) {
-  SEPAL_ASSERT(fresh.size() > ahead_.size(),
+JournalSegments JournalRoom::take_spare() {
+  JournalSegments taken = std::exchange(written_, {});
+  while (!ahead_.empty()) {
+    auto last = std::move(ahead_.back());
+    ahead_.pop_back();
+    if (room() < reserved_) {
+      ahead_.push_back(std::move(last));
+      break;
+    }
+    taken.push_back(std::move(last));
+  }
+  return taken;
+}
+
+std::uint64_t JournalRoom::lacks_to_replace(const JournalSegments& fresh) const {
+  if (fresh.empty()) return std::max<std::uint64_t>(reserved_, 1);
+  const std::uint64_t bytes = room_behind(fresh) + shares_.frame_bytes_max;
+  return reserved_ > bytes ? reserved_ - bytes : 0;
+}
+
+JournalSegments JournalRoom::replace(JournalSegments fresh, bool for_freeing) {
+  SEPAL_ASSERT(lacks_to_replace(fresh) == 0,
                "the journal begins anew with less room than workers have reserved");
   JournalSegments old = std::exchange(written_, {});
   if (active_) old.push_back(std::move(active_));
   for (auto& segment : ahead_) old.push_back(std::move(segment));
   ahead_.assign(std::make_move_iterator(fresh.begin()), std::make_move_iterator(fresh.end()));
-  freeing_only_ = false;
+  freeing_only_ = for_freeing;
   wanted_ = 0;
   return old;
 }

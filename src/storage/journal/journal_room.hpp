@@ -104,17 +104,28 @@ class JournalRoom {
   [[nodiscard]] JournalSegments take_ahead();
   // Takes the segments ahead that no worker needs, beyond those that are always kept.
   [[nodiscard]] JournalSegments take_surplus();
-  // As many as before, because workers hold reserves in that room.
-  [[nodiscard]] std::size_t segments_to_restart() const {
+  // The active one, and those ahead.
+  [[nodiscard]] std::size_t segments_kept() const {
     return std::max(shares_.segments_ahead, ahead_.size()) + 1;
   }
+  // Takes all segments without which workers still have the room that they have reserved.
+  [[nodiscard]] JournalSegments take_spare();
+  // How much more room `fresh` needs for replace(): workers hold reserves in it. At least 1 if it is empty.
+  [[nodiscard]] std::uint64_t lacks_to_replace(const JournalSegments& fresh) const;
   // Takes `fresh` in the place of all segments, and returns these. There is no active segment then.
-  [[nodiscard]] JournalSegments replace(JournalSegments fresh);
+  [[nodiscard]] JournalSegments replace(JournalSegments fresh, bool for_freeing);
   // The next `window_bytes` that are stored into. They may reach over the end of the active segment.
   [[nodiscard]] std::vector<SegmentRange> next_pages(std::uint64_t window_bytes) const;
 
  private:
   [[nodiscard]] std::uint64_t room() const;
+  // The room of segments before which there is another one.
+  template <class Segments>
+  [[nodiscard]] std::uint64_t room_behind(const Segments& segments) const {
+    std::uint64_t bytes = 0;
+    for (const auto& segment : segments) bytes += segment->room() - shares_.frame_bytes_max;
+    return bytes;
+  }
   [[nodiscard]] std::uint64_t most_wanted() const { return std::max(wanted_, wanted_freeing_); }
 
   const Shares shares_;

@@ -26,11 +26,11 @@ struct WayOutFixture : JournalFixture {
   std::size_t worker_count = 1;
   int room_asked = 0;
 
-  void open_journal(std::uint64_t position = 0) {
+  void open_journal(std::uint64_t position = 0, const JournalOptions& options = test::small_journal) {
     auto kept = Reserve::open(disk, directory, reserve_bytes);
     REQUIRE(kept);
     reserve = std::move(*kept);
-    auto opened = Journal::open(disk, directory, position, worker_count, test::small_journal,
+    auto opened = Journal::open(disk, directory, position, worker_count, options,
                                 {.on_progress = [this] { ++progress_count; },
                                  .on_save_needed = [this] { ++asked_count; },
                                  .on_room_needed = [this] { ++room_asked; },
@@ -80,6 +80,26 @@ struct WayOutFixture : JournalFixture {
     }
     FAIL("the disk is never full");
     return adds;
+  }
+  // A sync fails. Then a save ends that has all that was recorded.
+  void fail_a_sync() {
+    REQUIRE(add(1));
+    disk.fail_at(disk.operation_count() + 1, Errc::io);
+    journal->work();
+    REQUIRE_FALSE(journal->status().accepting);
+    journal->generation_saved(journal->position());
+  }
+  // An empty directory comes into the place of the directory, whose files stay on the disk.
+  void replace_directory() {
+    REQUIRE(add(1));
+    REQUIRE(disk.rename("d", "away"));
+    REQUIRE(disk.make_directory("d"));
+    journal->work();
+    REQUIRE_FALSE(journal->status().accepting);
+    journal->generation_saved(journal->position());
+  }
+  [[nodiscard]] std::string way_out(std::uint64_t byte_count) const {
+    return "No space left on device; free " + std::to_string(byte_count) + " bytes on the disk of d";
   }
   [[nodiscard]] std::uint64_t removals() const {
     const auto all = operations();
@@ -344,6 +364,181 @@ TEST_CASE_METHOD(WayOutFixture, "while a save does not fit, the journal leaves t
     journal->work();
     CHECK(add(1));
   }
+}
+
+TEST_CASE_METHOD(WayOutFixture, "after a failed sync, the room of the old segments is enough to go on") {
+  open_journal();
+  leave_room(0);
+  fail_a_sync();
+  journal->work();
+  CHECK(journal->status().accepting);
+  CHECK(reserve->whole());
+  REQUIRE(add(2));
+  journal->work();
+  CHECK(journal->durable_position() == journal->position());
+  CHECK(added() == test::numbers_from(2, 1));
+}
+
+TEST_CASE_METHOD(WayOutFixture, "after a failed sync on a full disk, a worker keeps the room that it has") {
+  worker_count = 2;
+  open_journal();
+  leave_room(0);
+  constexpr std::uint64_t kept = test::small_segment_bytes + test::small_segment_bytes / 4;
+  REQUIRE(log(1).admit(kept) == Admission::granted);
+  fail_a_sync();
+  journal->work();
+  // One old segment was let go. The rest of the room is that of a piece of the reserve.
+  CHECK(reserve->byte_count() < reserve_bytes);
+  CHECK(log().admit(test::add_bytes(1)) != Admission::granted);
+  std::uint64_t adds = 0;
+  for (std::uint64_t recorded = 0; recorded + test::add_bytes(10) <= kept; recorded += test::add_bytes(10)) {
+    log(1).begin_add();
+    log(1).added(key, test::fingerprints_from(10 * adds, 10));
+    ++adds;
+  }
+  CHECK(added() == test::numbers_from(0, 10 * adds));
+  log(1).commit();
+  CHECK(remove_key());
+  // With its other segments the journal has let go of what the worker needed, so there is room again.
+  for (int rounds = 0; rounds < 3; ++rounds) journal->work();
+  CHECK(reserve->whole());
+  CHECK(journal->status().accepting);
+}
+
+TEST_CASE_METHOD(WayOutFixture, "what was admitted before a failed sync is recorded after room was made") {
+  worker_count = 2;
+  open_journal();
+  leave_room(0);
+  REQUIRE(log(1).admit(2 * test::small_segment_bytes) == Admission::granted);
+  fail_a_sync();
+  // Not even the reserve has that much.
+  disk.set_capacity(0);
+  journal->work();
+  CHECK_FALSE(journal->status().accepting);
+  log(1).begin_add();
+  log(1).added(key, test::fingerprints_from(5, 1));
+  CHECK(added().back() == 5);
+  // The generation lacks this add.
+  disk.set_capacity(test::SimulatedDisk::never);
+  journal->work();
+  CHECK_FALSE(journal->status().accepting);
+  CHECK(added().back() == 5);
+  journal->generation_saved(journal->position());
+  journal->work();
+  CHECK(journal->status().accepting);
+}
+
+TEST_CASE_METHOD(WayOutFixture, "a directory that is replaced on a full disk says what to free") {
+  open_journal();
+  leave_room(0);
+  replace_directory();
+  journal->work();
+  CHECK_FALSE(journal->status().accepting);
+  CHECK(journal->status().refusal.find(way_out(reserve_bytes + test::small_segment_bytes)) !=
+        std::string::npos);
+  CHECK_FALSE(remove_key());
+  SECTION("and accepts everything where that was freed") {
+    disk.set_capacity(used() + reserve_bytes + test::small_segment_bytes);
+    journal->work();
+    journal->work();
+    CHECK(journal->status().accepting);
+    CHECK(reserve->whole());
+    CHECK(add(1));
+  }
+  SECTION("and takes removals where a part of that was freed") {
+    disk.set_capacity(used() + piece_bytes);
+    journal->work();
+    CHECK(journal->status().refusal.find(way_out(reserve_bytes + test::small_segment_bytes)) !=
+          std::string::npos);
+    CHECK(remove_key());
+    journal->work();
+    CHECK(journal->status().refusal.find("no room for the reserve") != std::string::npos);
+    CHECK(remove_key());
+    CHECK(removals() == 2);
+    CHECK(log().admit(test::add_bytes(1)) == Admission::refused);
+  }
+}
+
+TEST_CASE_METHOD(WayOutFixture,
+                 "a directory that is replaced on a full disk gets segments as short as at first") {
+  constexpr std::uint64_t first_bytes = test::small_segment_bytes / 2;
+  JournalOptions options = test::small_journal;
+  options.first_segment_bytes = first_bytes;
+  open_journal(0, options);
+  // By now new segments are longer.
+  for (int rounds = 0; rounds < 5; ++rounds) {
+    fill(10);
+    journal->work();
+  }
+  REQUIRE(reserve->whole());
+  replace_directory();
+  disk.set_capacity(used() + first_bytes);
+  journal->work();
+  CHECK(journal->status().accepting);
+  CHECK(journal->status().byte_count == first_bytes);
+  disk.set_capacity(used() + reserve_bytes);
+  journal->work();
+  CHECK(reserve->whole());
+  CHECK(add(1));
+}
+
+TEST_CASE_METHOD(WayOutFixture, "after a failed sync, the refusal says why the save failed") {
+  open_journal();
+  REQUIRE(add(1));
+  REQUIRE(disk.rename("d", "away"));
+  journal->work();
+  REQUIRE(journal->status().refusal.find("was removed while in use") != std::string::npos);
+  REQUIRE(disk.rename("away", "d"));
+  journal->save_failed("cannot write d/pack-0: No space left on device", 100'000);
+  journal->work();
+  CHECK_FALSE(journal->status().accepting);
+  CHECK(journal->status().refusal.find("was removed") == std::string::npos);
+  CHECK(journal->status().refusal.find("cannot write d/pack-0: No space left on device") !=
+        std::string::npos);
+  journal->generation_saved(journal->position());
+  journal->work();
+  CHECK(journal->status().refusal.empty());
+}
+
+TEST_CASE_METHOD(WayOutFixture, "what a save has borrowed is made again when the save has ended") {
+  open_journal();
+  REQUIRE(add(1));
+  journal->work();
+  journal->work();
+  REQUIRE(reserve->lend({.byte_count = reserve_bytes}));
+  journal->work();
+  CHECK(reserve->byte_count() == 0);
+  constexpr std::uint64_t lacking = 100'000;
+  SECTION("that succeeded") {
+    reserve->returned();
+    journal->generation_saved(journal->position());
+  }
+  SECTION("and without a change since, once there is room") {
+    const std::uint64_t bytes = used();
+    disk.set_capacity(bytes + piece_bytes);
+    reserve->returned();
+    journal->generation_saved(journal->position());
+    journal->work();
+    journal->work();
+    CHECK(reserve->byte_count() == piece_bytes);
+    disk.set_capacity(bytes + reserve_bytes);
+  }
+  SECTION("that failed, but only beside the room that it lacked") {
+    const std::uint64_t bytes = used();
+    disk.set_capacity(bytes + lacking + reserve_bytes - 1);
+    reserve->returned();
+    journal->save_failed("cannot write d/pack-0: No space left on device", lacking);
+    journal->work();
+    journal->work();
+    CHECK(reserve->byte_count() == 0);
+    CHECK(add(2));
+    disk.set_capacity(bytes + lacking + reserve_bytes);
+  }
+  journal->work();
+  journal->work();
+  CHECK(reserve->whole());
+  CHECK(journal->status().accepting);
+  CHECK(room_asked == 0);
 }
 
 }  // namespace

@@ -22,7 +22,8 @@
 //
 // When a sync fails: the kernel may have dropped the pages, so nothing that was not synced before is trusted
 // again. The journal refuses changes and asks for a save, whose generation holds it all; once that is there,
-// a new segment begins. A segment file that was removed counts as a failed sync, too.
+// a new segment begins. On a full disk the old segments make room for it, and then the reserve. A segment
+// file that was removed counts as a failed sync, too.
 #pragma once
 
 #include <sepal/base/result.hpp>
