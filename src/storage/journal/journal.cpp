@@ -132,7 +132,6 @@ class JournalThread final : public Journal {
     // A failed sync does not matter if a generation holds everything that was recorded.
     if (core_.durable_position() >= core_.position()) last_sync_ = {};
     files_.remove(core_.take_ahead());
-    files_.remove(std::move(fresh_));
     return last_sync_;
   }
 
@@ -414,30 +413,33 @@ class JournalThread final : public Journal {
       reserve_->look_again();
       core_.reserve_is_whole(reserve_->whole());
     }
-    // If a segment cannot be made, the next try goes on with those that are in fresh_ already.
-    while (core_.lacks_to_restart(fresh_) > 0) {
-      auto segment = make_segment_to_restart();
+    JournalSegments fresh;
+    std::string small_because;
+    while (core_.lacks_to_restart(fresh) > 0) {
+      auto segment = make_segment_to_restart(small_because);
       if (!segment) {
+        // The next try makes all of them: the directory may be another one by then.
+        files_.remove(std::move(fresh));
         const std::uint64_t room = JournalSegment::room_of(segment_bytes_) - core_.frame_bytes_max();
-        const std::uint64_t lacking = core_.lacks_to_restart(fresh_);
+        const std::uint64_t lacking = core_.lacks_to_restart({});
         core_.restart_failed(with_way_out(segment.error(), (lacking + room - 1) / room));
         return;
       }
-      fresh_.push_back(std::move(*segment));
+      fresh.push_back(std::move(*segment));
     }
-    SEPAL_ASSERT(std::ranges::all_of(fresh_, [](const auto& segment) { return segment->is_unused(); }),
+    SEPAL_ASSERT(std::ranges::all_of(fresh, [](const auto& segment) { return segment->is_unused(); }),
                  "the journal begins anew in a segment that was used");
     // A generation has all that the old ones hold, so remove_past() removes them in this round.
-    files_.let_go(core_.restart(std::move(fresh_), !fresh_is_small_.empty()));
-    fresh_.clear();
+    files_.let_go(core_.restart(std::move(fresh), !small_because.empty()));
     // As in begin().
-    if (!fresh_is_small_.empty()) core_.preparing_failed(std::exchange(fresh_is_small_, {}));
+    if (!small_because.empty()) core_.preparing_failed(small_because);
   }
 
   // On a full disk the old segments make room: the generation has all that they hold. Those that workers may
   // still write into stay until the new ones are there, so what was admitted finds its room whatever fails
-  // here. If that is not enough, the journal goes on as after a start.
-  Result<std::unique_ptr<JournalSegment>> make_segment_to_restart() {
+  // here. If that is not enough, the journal goes on as after a start. `small_because`: why the segment is
+  // only for changes that free.
+  Result<std::unique_ptr<JournalSegment>> make_segment_to_restart(std::string& small_because) {
     auto segment = files_.make(segment_bytes_);
     if (is_full(segment)) {
       if (JournalSegments spare = core_.take_spare(); !spare.empty()) {
@@ -452,7 +454,7 @@ class JournalThread final : public Journal {
     }
     if (!is_full(segment)) return segment;
     auto small = make_freeing_segment();
-    if (small) fresh_is_small_ = with_way_out(segment.error());
+    if (small) small_because = with_way_out(segment.error());
     return small;
   }
 
@@ -532,8 +534,6 @@ class JournalThread final : public Journal {
   // Used by the thread, and by stop() after the thread has ended.
   JournalFiles files_;                // but for its gauges
   std::size_t freeing_segments_ = 0;  // made since the last save
-  JournalSegments fresh_;             // for a restart
-  std::string fresh_is_small_;        // why some of them are only for changes that free; empty: they are not
   SyncedFile synced_file_;
   bool mark_fails_ = false;
   Result<void> last_sync_;

@@ -397,19 +397,20 @@ void JournalCore::end_sync(const Sync& sync) {
 
 void JournalCore::sync_failed(const std::string& reason) {
   const MutexLock lock(mutex_);
+  trust_.fail_sync();
   lose(reason);
   ask_save();
 }
 
 void JournalCore::directory_replaced(const std::string& reason) {
   const MutexLock lock(mutex_);
+  trust_.replace_directory();
   lose(reason);
 }
 
 void JournalCore::lose(const std::string& reason) {
   // What was admitted before is still recorded, in the old segments: its room is reserved, and the generation
   // has to be cut behind it.
-  trust_.fail_sync();
   sync_error_ = reason;
   accepting_freeing_.store(false, std::memory_order_relaxed);
   synced_or_not_.notify_all();

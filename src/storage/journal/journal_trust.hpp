@@ -37,7 +37,9 @@ class JournalTrust {
 
   [[nodiscard]] bool unsynced(std::uint64_t end) const { return !failed_ && synced_ < end; }
   // The old segments are given up then, so a generation must have all that they may lack.
-  [[nodiscard]] bool may_restart(std::uint64_t end) const { return failed_ && saved_ >= end; }
+  [[nodiscard]] bool may_restart(std::uint64_t end) const {
+    return failed_ && !directory_replaced_ && saved_ >= end;
+  }
   [[nodiscard]] bool needs_save(std::uint64_t end) const {
     return saved_ < gap_ || (failed_ && saved_ < end);
   }
@@ -62,7 +64,13 @@ class JournalTrust {
     failed_ = true;
     ++failed_syncs_;
   }
+  // The generations that were saved lie in the directory before.
+  void replace_directory() {
+    fail_sync();
+    directory_replaced_ = true;
+  }
   void generation_saved(std::uint64_t position) {
+    directory_replaced_ = false;
     saved_ = std::max(saved_, position);
     raise_durable(saved_);
     // The generation has closed the gap: from here on syncs count again.
@@ -116,6 +124,7 @@ class JournalTrust {
   std::uint64_t marked_;
   SyncedMark newest_;  // the segment; its position is not used
   bool failed_ = false;
+  bool directory_replaced_ = false;  // since the last generation
   std::uint64_t syncs_ = 0;
   std::uint64_t failed_syncs_ = 0;
 };

@@ -269,6 +269,23 @@ TEST_CASE_METHOD(JournalFixture,
   CHECK(journal->status().accepting);
 }
 
+TEST_CASE_METHOD(JournalFixture,
+                 "in a replaced data directory, a save that ended in the one before is not enough") {
+  open();
+  REQUIRE(add(1));
+  journal->work();
+  journal->generation_saved(journal->position());
+  journal->work();
+  REQUIRE(disk.remove_tree("d"));
+  REQUIRE(disk.make_directory("d"));
+  journal->directory_replaced();
+  journal->work();
+  CHECK_FALSE(journal->status().accepting);
+  journal->generation_saved(journal->position());
+  journal->work();
+  CHECK(journal->status().accepting);
+}
+
 TEST_CASE_METHOD(JournalFixture, "a stop reports a failed last sync, unless a generation has everything") {
   SECTION("it says so") {
     open();
