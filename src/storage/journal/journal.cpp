@@ -1,10 +1,10 @@
 // The journal's thread: everything of the journal that waits for a disk. JournalCore holds the state that it
 // shares with the workers, and says what there is to do. The way of a segment:
 //
-//     JournalFiles::make()          a file with all its space, whose name is on disk
-//     JournalCore::add_segment()    it is kept ahead, until the active segment has no room for a worker's
-//     frame JournalFiles::let_go()        full and synced, or given up by a restart: only the file is left
-//     JournalFiles::remove_past()   a generation has all of it: the file is removed
+//     JournalFiles::make()         a file with all its space, whose name is on disk
+//     JournalCore::add_segment()   it is kept ahead, until a worker's frame needs its room
+//     JournalFiles::let_go()       full and synced, or given up by a restart: only the file is left
+//     JournalFiles::remove_past()  a generation has all of it: the file is removed
 #include <sepal/base/assert.hpp>
 #include <sepal/base/thread.hpp>
 #include <sepal/log/event.hpp>
