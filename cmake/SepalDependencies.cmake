@@ -2,6 +2,10 @@
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(Boost 1.81 REQUIRED COMPONENTS context)   # Asio and others are headers only
+# Asio takes its memory by operator new then, and so from the reserve where the system has none
+# (docs/decisions/0042). std::aligned_alloc() would end the process instead.
+set_property(TARGET Boost::headers APPEND PROPERTY
+  INTERFACE_COMPILE_DEFINITIONS BOOST_ASIO_DISABLE_STD_ALIGNED_ALLOC BOOST_ASIO_DISABLE_BOOST_ALIGN)
 find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(tomlplusplus REQUIRED)

@@ -1,5 +1,6 @@
 """A system that refuses memory (ulimit -v): requests are refused, and sepald goes on."""
 
+import os
 import resource
 import unittest
 
@@ -21,10 +22,13 @@ class LackOfMemoryTest(DaemonTest):
     def serve(self):
         return self.start("--threads", "2", "--journal-segment", "2mb")
 
-    def limit(self, daemon):
+    def limit(self, daemon, room=ROOM):
         with open("/proc/%d/status" % daemon.process.pid) as status:
             mapped = next(int(line.split()[1]) << 10 for line in status if line.startswith("VmSize:"))
-        resource.prlimit(daemon.process.pid, resource.RLIMIT_AS, (mapped + ROOM, mapped + ROOM))
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_AS, (mapped + room, resource.RLIM_INFINITY))
+
+    def lift_limit(self, daemon):
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
     def client(self, daemon):
         client = Client.of(daemon, self)
@@ -33,6 +37,22 @@ class LackOfMemoryTest(DaemonTest):
     def is_refused(self, reply):
         """Whether the system's lack of memory is the reason."""
         return isinstance(reply, Refused) and "memory" in str(reply)
+
+    def test_clients_that_connect_when_there_is_no_memory_are_served_or_refused(self):
+        for kb in range(0, 512, 32):
+            daemon = self.start("--threads", "1", "--journal-segment", "2mb", directory=os.path.join(self.directory, str(kb)))
+            # Before the first client: what a connection takes is not there from an earlier one.
+            self.limit(daemon, kb << 10)
+            for _ in range(3):
+                with daemon.connect() as connection:
+                    try:
+                        connection.sendall(encode("PING"))
+                        self.assertRegex(connection.recv(100), rb"^(\+PONG\r\n|-ERR the system has no memory for one more client\r\n|)$")
+                    except ConnectionError:
+                        pass
+            self.lift_limit(daemon)
+            self.assertEqual(self.client(daemon).call("PING"), b"PONG")
+            self.assertEqual(daemon.stop(), 0, daemon.text())
 
     def test_copies_of_a_long_string_are_refused(self):
         daemon = self.serve()

@@ -137,7 +137,11 @@ class LuaTest(DaemonTest):
                     mapped = int(text.read().split()[0]) * resource.getpagesize()
                 resource.prlimit(daemon.process.pid, resource.RLIMIT_AS, (mapped + left, resource.RLIM_INFINITY))
                 for command in (("EVAL", "return 1", "0"), ("SCRIPT", "LOAD", "return 1"), ("PING",)):
-                    client.pipeline([command])
+                    try:
+                        client.pipeline([command])
+                    except ConnectionError as error:
+                        daemon.kill()
+                        self.fail("%d bytes were left, %s: %s\n%s" % (left, command, error, daemon.text()))
                 resource.prlimit(daemon.process.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
                 self.assertEqual(client.call("EVAL", "return redis.call('GET', 'key')", "0"), b"value")
             self.assertEqual(daemon.stop(), 0, daemon.text())

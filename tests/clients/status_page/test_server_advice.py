@@ -139,10 +139,14 @@ class ServerAdviceTest(PageTest):
             data.with_name("away").rename(data)
         for another, mend in ((False, put_back), (True, put_back), (False, data.mkdir)):
             self.client.call("BF.ADD", "plain", "before")
+            # Made beside it: an empty one at the path would be taken.
+            other = data.with_name("other")
+            if another:
+                other.mkdir()
+                other.joinpath("SEED").write_text("of another server")
             data.rename(data.with_name("away"))
             if another:
-                data.mkdir()
-                data.joinpath("SEED").write_text("of another server")
+                other.rename(data)
             refuse(lambda: next(numbers))
             trouble = told()
             self.assertRegex(trouble["text"], "^Changes are refused: .*data is not %s.*This names the data directory:" % ("the directory that this process has locked" if another else "there: it was moved or removed"))
