@@ -487,7 +487,7 @@ Result<void> JournaledWorld::try_save(std::mt19937_64& random, storage::Linking 
   }
   const auto sync_what_was_read = [&]() -> Result<void> {
     const std::uint64_t position = journal_->position();
-    if (!snapshot.repeats || position <= snapshot.journal_position) return {};
+    if (position <= snapshot.journal_position) return {};
     // A change may make the journal work, which does not do so within its work.
     interfere_ = {};
     auto synced = journal_->sync_until(position);

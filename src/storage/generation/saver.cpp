@@ -420,14 +420,13 @@ class Saver::Implementation {
     return callbacks_.sync_journal(taken_until);
   }
 
-  // A value whose records are applied again (Repeat::again) is changed in place while it is read, so the
-  // generation may hold changes that came after the cut. The journal must not lose those: a later start would
-  // have them without what came before them. Once the gate is closed, the journal has all changes that were
-  // made alone. (A bit that is set in the shared gate is no such case: until its record is written, its
-  // client has no answer.) If nothing was recorded, nothing is synced: after a failed sync no other sync
-  // succeeds before a save does.
+  // Values change while they are read, so the generation may hold changes that came after the cut. The journal
+  // must not lose those. A value whose records are applied again (Repeat::again) would have them without what
+  // came before them. A Bloom filter would know items that it does not count. Once the gate is closed, the
+  // journal has the record of each bit that was set. If nothing was recorded, nothing is synced: after a
+  // failed sync no other sync succeeds before a save does.
   Result<void> sync_what_was_read(const Snapshot& snapshot) {
-    if (!snapshot.repeats || !callbacks_.sync_journal) return {};
+    if (!callbacks_.sync_journal) return {};
     std::uint64_t position = 0;
     {
       const GateClosed closed(gate_);

@@ -38,7 +38,6 @@ void freeze(Snapshot& snapshot, std::uint64_t journal_position) {
                                                              row.head_bytes(view), body_bytes),
                         .body_bytes = body_bytes,
                         .body_bytes_max = body_bytes});
-    snapshot.repeats = snapshot.repeats || row.repeat == value::Repeat::again;
     if (still != nullptr) snapshot.held.push_back({.entry = entry, .still = std::move(still)});
     snapshot.journal_positions.push_back(journal_position);
     snapshot.number_counts.push_back(static_cast<std::uint32_t>(snapshot.numbers.size() - before));

@@ -55,7 +55,6 @@ struct Snapshot {
   std::vector<Known> known;                      // by entry
   std::vector<Held> held;                        // by entry; few kinds have any
   std::uint64_t item_count = 0;                  // in all values
-  bool repeats = false;                          // the replay mends a value of it (value::Repeat::again)
 
   // The highest journal position of all: the generation needs the journal from the cut to here.
   [[nodiscard]] std::uint64_t taken_until() const;
