@@ -3,6 +3,7 @@
 import socket
 import time
 
+import pauses
 from daemon import encode
 
 
@@ -47,6 +48,7 @@ class Client:
         self.connection.close()
 
     def send(self, *requests):
+        pauses.before_request()
         self.connection.sendall(b"".join(encode(*request) for request in requests))
 
     def receive(self):

@@ -16,6 +16,8 @@ import threading
 import time
 import unittest
 
+import pauses
+
 SEPALD = os.environ["SEPALD"]
 # A sanitizer takes memory of its own and makes everything slower, so tests do not assert sizes and times under one.
 SANITIZED = bool(os.environ.get("SEPAL_SANITIZE"))
@@ -140,6 +142,7 @@ class Daemon:
             [*(program or [SEPALD]), "--port", "0", "--dir", directory, *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
             preexec_fn=limit if (open_files, group, before) != (None, None, None) else None, env={**os.environ, **(environment or {})})
+        pauses.begin(self.process.pid)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self.port = None

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import time
@@ -65,9 +66,10 @@ class LoadingTest(DaemonTest):
 
     def test_commands_are_refused_and_info_tells_how_far_the_load_is(self):
         def attempt():
+            item = random.randbytes(8)  # an attempt that looked too late has added its own
             daemon, client = self.begin()
             with client:
-                replies = client.pipeline([("BF.ADD", "big:0", "carol"), ("PING",), ("ECHO", "hello"), ("SELECT", "0"),
+                replies = client.pipeline([("BF.ADD", "big:0", item), ("PING",), ("ECHO", "hello"), ("SELECT", "0"),
                                            ("BF.ADD", "big:0"), ("INFO", "persistence")])
                 fields = dict(line.split(":", 1) for line in replies.pop().decode().split("\r\n") if ":" in line)
                 caught = fields["loading"] == "1"
@@ -80,7 +82,7 @@ class LoadingTest(DaemonTest):
                     self.watch(client)
                 self.check_data(daemon)
                 self.assertNotIn("loading_eta_seconds", client.info("persistence"))
-                self.assertEqual(client.call("BF.EXISTS", "big:0", "carol"), 0 if caught else 1)
+                self.assertEqual(client.call("BF.EXISTS", "big:0", item), 0 if caught else 1)
             listening, ready = ([line for line in daemon.log if text in line] for text in ("listening:", "ready:"))
             self.assertEqual((len(listening), len(ready)), (1, 1))
             self.assertEqual(daemon.stop(), 0)
