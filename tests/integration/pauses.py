@@ -1,8 +1,8 @@
-"""Random pauses: for finding tests that hold only while everything is quick, and faults that need a slow thread.
+"""Random pauses. They find tests that pass only on a quick machine, and faults that need a slow thread.
 
-With SEPAL_PAUSES=1, clients wait before some of their requests, and a second process stops threads of each daemon for a
-while, one at a time, while the others go on. It is for Linux, for who may trace the daemon, and not for AddressSanitizer,
-whose search for leaks traces too."""
+With SEPAL_PAUSES=1, clients wait before some of their requests. For each daemon, a second process stops one thread at a
+time, for a while, and the other threads go on. It uses ptrace(2): where that is not allowed, only the clients pause. With
+AddressSanitizer it does not work, because the search for leaks uses ptrace(2) too."""
 
 import ctypes
 import os
@@ -25,7 +25,7 @@ _client_pauses = 0
 
 
 def pause_seconds():
-    """Short ones are the most frequent."""
+    """Most pauses are short."""
     return min(random.expovariate(5), PAUSE_SECONDS_MAX)
 
 
@@ -48,7 +48,7 @@ def ptrace(request, thread, data=0):
 
 
 def stop_for(thread, seconds):
-    """Stops one thread. Returns early if it ends. Another tracer may have it already."""
+    """Stops one thread. Returns early if the thread ends, or if another program traces it."""
     if not ptrace(PTRACE_SEIZE, thread):
         return
     ptrace(PTRACE_INTERRUPT, thread)
