@@ -482,9 +482,6 @@ Result<void> JournaledWorld::try_save(std::mt19937_64& random, storage::Linking 
     gap = journal_->gap();
     snapshot = take_snapshot(interfere);
   }
-  if (snapshot.taken_until() > snapshot.journal_position) {
-    if (auto synced = journal_->sync_until(snapshot.taken_until()); !synced) return synced.error();
-  }
   const auto sync_what_was_read = [&]() -> Result<void> {
     const std::uint64_t position = journal_->position();
     if (position <= snapshot.journal_position) return {};

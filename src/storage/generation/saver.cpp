@@ -285,8 +285,9 @@ class Saver::Implementation {
     SaveWatch watch(steady_now());
     const auto linking = order.demanded ? Linking::none : Linking::unchanged;
     const auto try_once = [&] {
-      return write(
-          cut.snapshot, [&](const Progress& progress) { return follow(progress, watch, go_on); }, linking);
+      return directory_.save(
+          cut.snapshot, [&](const Progress& progress) { return follow(progress, watch, go_on); }, linking,
+          [&] { return sync_what_was_read(cut.snapshot); });
     };
     auto report = try_once();
     if (!report && reserve_lent(cut.snapshot, report.error())) {
@@ -311,12 +312,6 @@ class Saver::Implementation {
     const auto taken = directory_.take_replacement();
     // An error is that of the save, too.
     if (taken && *taken && callbacks_.directory_replaced) callbacks_.directory_replaced();
-  }
-
-  Result<GenerationReport> write(const Snapshot& snapshot, const ProgressSink& progress, Linking linking) {
-    // Before anything is written: if the sync fails, this generation must not become current.
-    if (auto synced = sync_journal(snapshot); !synced) return synced.error();
-    return directory_.save(snapshot, progress, linking, [&] { return sync_what_was_read(snapshot); });
   }
 
   // If the disk is full, and the reserve has the room that was missing, the save begins anew: the failed one
@@ -411,20 +406,12 @@ class Saver::Implementation {
     return callbacks_.journal_position ? callbacks_.journal_position() : 0;
   }
 
-  // Filters that were taken behind the cut are of a later instant. The journal has what happened in between,
-  // so it must not lose that once the generation is current. If all were taken at the cut, nothing is synced:
-  // after a failed sync no other sync succeeds before a save does.
-  Result<void> sync_journal(const Snapshot& snapshot) const {
-    const std::uint64_t taken_until = snapshot.taken_until();
-    if (!callbacks_.sync_journal || taken_until <= snapshot.journal_position) return {};
-    return callbacks_.sync_journal(taken_until);
-  }
-
-  // Values change while they are read, so the generation may hold changes that came after the cut. The journal
-  // must not lose those. A value whose records are applied again (Repeat::again) would have them without what
-  // came before them. A Bloom filter would know items that it does not count. Once the gate is closed, the
-  // journal has the record of each bit that was set. If nothing was recorded, nothing is synced: after a
-  // failed sync no other sync succeeds before a save does.
+  // The generation may hold changes that came after the cut: values were frozen later, and they change while
+  // they are read. The journal must not lose those changes. Filters would be newer than the keys beside them.
+  // A value whose records are applied again (Repeat::again) would lack what came before them. A Bloom filter
+  // would know items that it does not count. Once the gate is closed, the journal has the record of each bit
+  // that was set. If nothing was recorded, nothing is synced: after a failed sync no other sync succeeds
+  // before a save does.
   Result<void> sync_what_was_read(const Snapshot& snapshot) {
     if (!callbacks_.sync_journal) return {};
     std::uint64_t position = 0;

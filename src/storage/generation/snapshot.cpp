@@ -49,12 +49,6 @@ void freeze(Snapshot& snapshot, std::uint64_t journal_position) {
 
 }  // namespace
 
-std::uint64_t Snapshot::taken_until() const {
-  std::uint64_t last = journal_position;
-  for (const std::uint64_t position : journal_positions) last = std::max(last, position);
-  return last;
-}
-
 SnapshotTaker::SnapshotTaker(keyspace::Keyspace& keyspace, WallTime now, std::uint64_t journal_position)
     : cut_(keyspace.begin_cut()) {
   snapshot_.taken_at = now;

@@ -461,7 +461,8 @@ TEST_CASE("a generation that relies on the journal after its cut waits until the
 }
 
 // Else a crash would leave a filter that knows items which it does not count.
-TEST_CASE("an add that is under way while its filter is read is in the journal before the generation is current") {
+TEST_CASE(
+    "an add that is under way while its filter is read is in the journal before the generation is current") {
   Saving saving;
   saving.add("key");
   Held held(saving.disk);

@@ -55,9 +55,6 @@ struct Snapshot {
   std::vector<Known> known;                      // by entry
   std::vector<Held> held;                        // by entry; few kinds have any
   std::uint64_t item_count = 0;                  // in all values
-
-  // The highest journal position of all: the generation needs the journal from the cut to here.
-  [[nodiscard]] std::uint64_t taken_until() const;
 };
 
 // Takes a snapshot in steps. Confined. Take it to its end without waiting for anything slow in between
